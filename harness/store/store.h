@@ -1,0 +1,138 @@
+/*
+ * The database: the only way by which a number travels from a run to a
+ * verdict, a plot or a person. SQLite in WAL mode, every write in one
+ * BEGIN IMMEDIATE transaction, no transaction open while something runs.
+ *
+ * All functions return 0, TM_ESTORE (damaged, foreign, newer, locked, full:
+ * the text says which and what to do) or what they state.
+ */
+#ifndef TM_STORE_H
+#define TM_STORE_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct store;
+
+enum store_mode {
+	STORE_READ,       /* must exist; opened read-only, untouched */
+	STORE_WRITE,      /* created with its folder if absent; a race of two creators is fine */
+};
+int store_open(const char *path, enum store_mode mode, struct store **out, struct tm_err *err);
+void store_close(struct store *st);
+const char *store_path(const struct store *st);
+
+/* ---- writing a sweep -------------------------------------------------- */
+
+struct store_env { const char *host, *cpu, *gpu, *driver, *cuda, *kernel; int64_t gpu_n, gpu_mem;
+	const char *class_key;            /* what decides comparability; hashed here */
+	const json_t *json; };            /* every field */
+struct store_build { const char *commit, *branch, *compiler, *flags, *binary_sha; int dirty; int64_t commit_us; };
+
+struct store_config { const char *hash, *label, *workload, *params; };
+
+struct store_planned { size_t config; int64_t rep, ord; };       /* index into configs */
+
+struct store_sweep_new {
+	const char *kind, *suite, *spec_sha, *spec;      /* spec: JSON text of the settings */
+	int64_t seed;
+	struct store_env env;
+	struct store_build build;
+	const char *tool, *owner;
+	const struct store_config *configs; size_t config_n;
+	const struct store_planned *runs; size_t run_n;
+};
+
+struct store_sweep_id { int64_t id; char uuid[37]; };
+
+/* One transaction: env, build, configs, sweep (open), every run `pending`. run_ids[run_n] is filled. */
+int store_sweep_create(struct store *st, const struct store_sweep_new *in,
+		       struct store_sweep_id *out, int64_t *run_ids, struct tm_err *err);
+/* state: done, interrupted, failed. Also writes the end time. */
+int store_sweep_end(struct store *st, int64_t sweep_id, const char *state, struct tm_err *err);
+int store_sweep_beat(struct store *st, int64_t sweep_id, struct tm_err *err);
+
+/* `running`, before the child starts. */
+int store_run_begin(struct store *st, int64_t run_id, const char *device, struct tm_err *err);
+
+struct store_value { const char *metric; double v; int64_t n; bool has_mad; double mad; };
+struct store_series { const char *metric; const double *f64; const int64_t *i64; size_t n; };    /* one of the two */
+struct store_op { const char *name, *phase; int64_t calls; double time_us, bytes_at_peak, bytes_max, flops; };
+struct store_event { int64_t t_us; const char *kind; const char *json; };
+
+struct store_run_result {
+	int64_t run_id;
+	const char *status, *oom, *cause, *reason, *log; /* NULL where there is none */
+	bool has_exit; int exit_code; bool has_signal; int signal;
+	int64_t flags;                                   /* enum store_flag */
+	const struct store_value *values; size_t value_n;   /* ignored unless ok: an invalid run has no values */
+	const struct store_series *series; size_t series_n;
+	const struct store_op *ops; size_t op_n;
+	const struct store_event *events; size_t event_n;
+};
+
+enum store_flag {
+	FLAG_THROTTLED = 1, FLAG_BUSY = 2, FLAG_UNSTEADY = 4, FLAG_DRIFT = 8, FLAG_LEAK = 16,
+	FLAG_CLOCK = 32, FLAG_BLIND = 64, FLAG_LOG_CUT = 128, FLAG_SPILL = 256,
+};
+/* "throttled busy …" for people, appended. */
+void store_flags_text(int64_t flags, struct tm_str *out);
+
+/*
+ * The end state with everything it brought, and the `point` rows of its
+ * configuration in this sweep, in one transaction. A value that is not
+ * finite turns the status into `invalid` with the metric as reason.
+ */
+int store_run_end(struct store *st, const struct store_run_result *r, struct tm_err *err);
+
+/* Metrics are registered from the description before values are written (idempotent). */
+int store_metrics_register(struct store *st, const json_t *metrics, struct tm_err *err);
+
+/* ---- resuming ---------------------------------------------------------- */
+
+struct store_open_sweep {
+	int64_t id; char uuid[37];
+	char *suite, *spec, *owner, *state, *class_hash, *binary_sha, *kind;
+	int64_t seed, started_us;
+	int64_t todo, done;               /* runs */
+};
+/* uuid NULL or "": the newest resumable sweep. TM_ENONE if there is none. Fields are freed by store_open_sweep_free. */
+int store_sweep_find(struct store *st, const char *uuid, struct store_open_sweep *out, struct tm_err *err);
+void store_open_sweep_free(struct store_open_sweep *s);
+
+struct store_todo { int64_t run_id, rep, attempt, ord; char *hash, *label, *workload, *params; };
+/*
+ * Takes the sweep over for `owner`: running rows of the dead owner become
+ * `interrupted`, each with a new pending row of attempt + 1; interrupted
+ * ones without a successor likewise. Lists what is to do in the order of `ord`.
+ */
+int store_sweep_take(struct store *st, int64_t sweep_id, const char *owner,
+		     struct store_todo **out, size_t *n, struct tm_err *err);
+void store_todo_free(struct store_todo *v, size_t n);
+
+/* ---- reading ------------------------------------------------------------ */
+
+/* "12", a uuid or its prefix, NULL or "last": the sweep's id. TM_ENONE with the nearest known ones in the text. */
+int store_sweep_resolve(struct store *st, const char *name, int64_t *out, struct tm_err *err);
+
+/*
+ * Read-only SQL, one statement; a statement that writes, attaches or loads is
+ * refused (TM_EINPUT). Calls `row` for each row with text values (NULL: NULL)
+ * after `head` with the column names. Stops when a callback returns non-zero.
+ */
+struct store_sink {
+	int (*head)(void *arg, int n, const char *const *names);
+	int (*row)(void *arg, int n, const char *const *values, const int *types /* SQLITE_INTEGER, … */);
+	void *arg;
+};
+int store_query(struct store *st, const char *sql, const char *const *args, size_t arg_n,
+		const struct store_sink *sink, struct tm_err *err);
+
+/* A series, to be freed; TM_ENOTFOUND. Integers are converted. */
+int store_series(struct store *st, int64_t run_id, const char *metric, double **out, size_t *n, struct tm_err *err);
+
+#endif

@@ -1,0 +1,189 @@
+#include "test.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/stat.h"
+#include "base/str.h"
+
+#include <locale.h>
+#include <math.h>
+#include <unistd.h>
+
+static void sizes_need_units(void **state)
+{
+	uint64_t v = 7;
+
+	(void)state;
+	assert_int_equal(tm_parse_size("16GiB", &v), 0);
+	assert_true(v == 16ull << 30);
+	assert_int_equal(tm_parse_size("1.5 KB", &v), 0);
+	assert_true(v == 1500);
+	v = 7;
+	static const char *const bad[] = { "16", "", "GiB", "-1GiB", "1e999B", "0x10B", "1,5GiB", "16gib", "9007199254740993B", "nanB" };
+	for (size_t i = 0; i < TM_ARRAY_N(bad); i++)
+		if (!tm_parse_size(bad[i], &v))
+			fail_msg("accepted %s", bad[i]);
+	assert_true(v == 7);
+}
+
+static void durations_and_percents(void **state)
+{
+	int64_t us;
+	double p;
+
+	(void)state;
+	assert_int_equal(tm_parse_duration("30s", &us), 0);
+	assert_int_equal(us, 30000000);
+	assert_int_equal(tm_parse_duration("10min", &us), 0);
+	assert_int_equal(us, 600000000);
+	assert_int_not_equal(tm_parse_duration("1:30", &us), 0);
+	assert_int_not_equal(tm_parse_duration("30", &us), 0);
+	assert_int_equal(tm_parse_percent("+0.5%", &p), 0);
+	assert_true(fabs(p - 0.005) < 1e-15);
+	assert_int_not_equal(tm_parse_percent("0.5", &p), 0);
+}
+
+static void integers_at_the_edge(void **state)
+{
+	int64_t v;
+
+	(void)state;
+	assert_int_equal(tm_parse_i64("-9223372036854775808", &v), 0);
+	assert_true(v == INT64_MIN);
+	assert_int_equal(tm_parse_i64("9223372036854775807", &v), 0);
+	assert_int_not_equal(tm_parse_i64("9223372036854775808", &v), 0);
+	assert_int_not_equal(tm_parse_i64("0x10", &v), 0);
+	assert_int_not_equal(tm_parse_i64("1.5", &v), 0);
+	assert_int_equal(tm_parse_i64("010", &v), 0);
+	assert_int_equal(v, 10);
+}
+
+static void doubles_round_trip_in_any_locale(void **state)
+{
+	static const double values[] = { 0.1, 3e-4, 1e30, 1.0 / 3, 5e-324, 1.7976931348623157e308, 1024.5 };
+
+	(void)state;
+	setlocale(LC_ALL, "de_DE.UTF-8");
+	for (size_t i = 0; i < TM_ARRAY_N(values); i++) {
+		struct tm_str s = TM_STR_INIT;
+		double back = 0;
+
+		tm_add_double(&s, values[i]);
+		assert_null(strchr(s.s, ','));
+		assert_int_equal(tm_parse_double(s.s, &back), 0);
+		assert_true(back == values[i]);
+		tm_str_free(&s);
+	}
+	setlocale(LC_ALL, "C");
+}
+
+static void canonical_json_ignores_order(void **state)
+{
+	struct tm_str a = TM_STR_INIT, b = TM_STR_INIT;
+	json_t *x = json_pack("{s:i,s:f,s:[s,b]}", "b", 2, "a", 0.1, "z", "q\"\n", 1);
+	json_t *y = json_pack("{s:[s,b],s:f,s:i}", "z", "q\"\n", 1, "a", 0.1, "b", 2);
+
+	(void)state;
+	tm_json_canonical(x, &a);
+	tm_json_canonical(y, &b);
+	assert_string_equal(a.s, "{\"a\":0.1,\"b\":2,\"z\":[\"q\\\"\\u000a\",true]}");
+	assert_string_equal(a.s, b.s);
+	json_decref(x);
+	json_decref(y);
+	tm_str_free(&a);
+	tm_str_free(&b);
+}
+
+static void sha256_of_abc(void **state)
+{
+	char hex[65];
+
+	(void)state;
+	tm_sha256_hex("abc", 3, hex);        /* FIPS 180-4, appendix */
+	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+static void statistics(void **state)
+{
+	static const double x[] = { 1, 2, 3, 4, 100 };
+
+	(void)state;
+	assert_true(tm_median(x, 5) == 3);
+	assert_true(tm_mad(x, 5) == 1);
+	assert_true(fabs(tm_quantile(x, 5, 0.99) - 96.16) < 1e-9);      /* numpy.percentile(x, 99) */
+	assert_true(tm_theil_sen(x, 4) == 1);
+	assert_true(tm_slope(x, 4) == 1);
+	assert_true(isnan(tm_median(x, 0)));
+}
+
+static void nearest_word(void **state)
+{
+	static const char *const keys[] = { "batch", "precision", "checkpoint", "allocator" };
+
+	(void)state;
+	assert_string_equal(tm_nearest("precison", keys, 4), "precision");
+	assert_string_equal(tm_nearest("btach", keys, 4), "batch");
+	assert_null(tm_nearest("zzz", keys, 4));
+}
+
+static void globs(void **state)
+{
+	(void)state;
+	assert_true(tm_glob("bert/*/batch=?", "bert/bert-tiny/batch=8"));
+	assert_false(tm_glob("bert/*/batch=?", "bert/bert-tiny/batch=16"));
+	assert_true(tm_glob("*", ""));
+	assert_false(tm_glob("", "x"));
+}
+
+static void utf8(void **state)
+{
+	(void)state;
+	assert_true(tm_utf8_valid("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10));
+	assert_false(tm_utf8_valid("\xc0\x80", 2));              /* overlong */
+	assert_false(tm_utf8_valid("\xed\xa0\x80", 3));          /* surrogate */
+	assert_false(tm_utf8_valid("a\0b", 3));
+	assert_false(tm_utf8_valid("\xe2\x82", 2));              /* cut */
+}
+
+static void a_file_is_whole_or_absent(void **state)
+{
+	struct tm_str s = TM_STR_INIT;
+	struct tm_err err = { 0 };
+	char dir[] = "/tmp/tm-base-XXXXXX", *path;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	path = tm_path_join(dir, "x");
+	assert_ok(tm_write_file(path, "hello", 5, &err), &err);
+	assert_ok(tm_read_file(path, 5, &s, &err), &err);
+	assert_string_equal(s.s, "hello");
+	assert_int_equal(tm_read_file(path, 4, &s, &err), TM_EINPUT);
+	assert_int_equal(tm_read_file(dir, 4, &s, &err), TM_EINPUT);
+	assert_int_equal(tm_write_file("/nonexistent/x", "a", 1, &err), TM_EIO);
+	assert_string_equal(err.file, "/nonexistent/x");
+	unlink(path);
+	rmdir(dir);
+	free(path);
+	tm_str_free(&s);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_need_units),
+		cmocka_unit_test(durations_and_percents),
+		cmocka_unit_test(integers_at_the_edge),
+		cmocka_unit_test(doubles_round_trip_in_any_locale),
+		cmocka_unit_test(canonical_json_ignores_order),
+		cmocka_unit_test(sha256_of_abc),
+		cmocka_unit_test(statistics),
+		cmocka_unit_test(nearest_word),
+		cmocka_unit_test(globs),
+		cmocka_unit_test(utf8),
+		cmocka_unit_test(a_file_is_whole_or_absent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

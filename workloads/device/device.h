@@ -1,0 +1,86 @@
+/*
+ * A device: the table of operations, and the one place through which every
+ * operation goes. That place allocates the workspace the backend asks for
+ * (from the run's allocator, category workspace), sets the operator's name,
+ * and counts calls, FLOPs, bytes and time, so that no backend repeats it.
+ */
+#ifndef TM_DEVICE_H
+#define TM_DEVICE_H
+
+#include "device/ops.h"
+
+struct device;
+
+#define DEVICE_VERSION 1
+
+/*
+ * What a backend fills in. For each operation a function that computes it
+ * (ws: the workspace, NULL if it asked for none) and one that says how many
+ * bytes of workspace it wants for these arguments (NULL: none).
+ */
+struct device_table {
+#define X(name) \
+	int (*name)(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err); \
+	uint64_t (*name##_ws)(struct device *dev, const struct op_##name *a);
+	DEVICE_OPS(X)
+#undef X
+};
+
+struct device_backend {
+	int version;
+	const char *name, *help;          /* "cpu" */
+	const struct device_table *ops;
+	/* `arg`: what follows the colon in the device name ("1" of cuda:1), or "". threads 0: all. */
+	int (*open)(struct device *dev, const char *arg, int threads, struct tm_err *err);
+	void (*close)(struct device *dev);
+	struct mem_driver *(*driver)(struct device *dev, struct tm_err *err);   /* new; NULL on failure */
+	int (*upload)(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err);
+	int (*download)(struct device *dev, void *dst, const struct tensor *src, uint64_t bytes, struct tm_err *err);
+	int (*sync)(struct device *dev, struct tm_err *err);                    /* NULL: nothing is pending ever */
+	bool computes;                    /* false: a planning device */
+};
+
+struct op_account {
+	uint64_t calls;
+	int64_t time_ns;
+	double flops, bytes;              /* bytes: read and written, each tensor once */
+};
+
+struct device {
+	const struct device_backend *backend;
+	struct mem *mem;                  /* the run's; not owned; set before the first operation */
+	void *priv;                       /* the backend's */
+	int threads;
+	const char *phase;                /* "forward", "backward", "update"; set by device_set_phase */
+	struct op_account account[DEVICE_OP_N][4];      /* by device_phase_index */
+};
+
+/* Called from a constructor in the backend's own file. */
+void device_register(const struct device_backend *backend);
+const struct device_backend *device_backend_find(const char *name, size_t len);
+size_t device_backend_n(void);
+const struct device_backend *device_backend_at(size_t i);
+
+/* name: "cpu", "cuda:1", …; TM_EENV where the device is not here, TM_EINVALID for an unknown name. */
+int device_open(const char *name, int threads, struct device **out, struct tm_err *err);
+void device_close(struct device *dev);
+
+/* Also sets the phase of the run's memory. Phases: load, forward, backward, update. */
+void device_set_phase(struct device *dev, const char *phase);
+int device_phase_index(const char *phase);
+void device_reset_account(struct device *dev);
+
+/* FLOPs and bytes moved of one call, from its arguments alone; the same for every backend. */
+#define X(name) void op_cost_##name(const struct op_##name *a, double *flops, double *bytes);
+DEVICE_OPS(X)
+#undef X
+
+/*
+ * op_NAME(dev, &(struct op_NAME){ … }, err): 0, TM_EOOM if the workspace was
+ * refused, or the backend's error. Shapes that do not fit together are a BUG.
+ */
+#define X(name) int op_##name(struct device *dev, const struct op_##name *a, struct tm_err *err);
+DEVICE_OPS(X)
+#undef X
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * Device memory of one run. Every byte a workload uses on a device comes
+ * through here: counted, tagged with category, operator, tensor name and
+ * phase, limited by the cap, and traced where asked.
+ *
+ * Three layers:
+ *   struct mem         what the training step calls; accounting and tags
+ *   struct mem_policy  how blocks are cut (raw, caching, …): one file each
+ *   struct mem_driver  where segments come from (host memory, a card, a
+ *                      virtual address space in which nothing is computed)
+ *
+ * Addresses are 64-bit numbers: on the CPU they are pointers, on a planning
+ * device they point nowhere. Not thread-safe; one thread owns a struct mem.
+ */
+#ifndef TM_MEMORY_H
+#define TM_MEMORY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum mem_category {
+	MEM_PARAMETERS, MEM_GRADIENTS, MEM_OPTIMIZER, MEM_ACTIVATIONS,
+	MEM_LOGITS, MEM_WORKSPACE, MEM_INPUT,
+	MEM_CATEGORY_N
+};
+extern const char *const mem_category_name[MEM_CATEGORY_N];
+
+/* ---- driver: where a policy gets its segments ---------------------- */
+
+struct mem_driver {
+	/*
+	 * bytes > 0. Writes the address; TM_EOOM where the device has no more
+	 * (the driver stays usable after that), another code where it is broken.
+	 */
+	int (*alloc)(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+	void (*free)(struct mem_driver *drv, uint64_t addr, uint64_t bytes);
+	/* Bytes of the whole device and what the driver says is free; 0: unknown. */
+	void (*info)(struct mem_driver *drv, uint64_t *total, uint64_t *unused);
+	void (*close)(struct mem_driver *drv);
+};
+
+/* ---- policy: one file each, registered by a constructor ------------ */
+
+#define MEM_POLICY_VERSION 1
+
+struct mem_policy_config {
+	const char *conf;                 /* PyTorch-style option string, or "" */
+	uint64_t cap_bytes;               /* 0: none. A policy refuses when reserved + wanted exceeds it */
+	struct mem_driver *driver;
+};
+
+/* What a policy knows by itself; all in bytes or counts since creation. */
+struct mem_policy_counts {
+	uint64_t allocated, active, reserved;           /* now */
+	uint64_t allocated_peak, active_peak, reserved_peak;
+	uint64_t driver_allocs, driver_frees, retries, ooms;
+	uint64_t inactive_split, inactive_split_peak;   /* bytes; 0 where the policy never splits */
+	uint64_t segments, segments_peak;
+};
+
+struct mem_grant {
+	uint64_t addr;
+	uint64_t size;                    /* bytes the policy counts for it (rounded) */
+	void *cookie;                     /* the policy's own block */
+};
+
+struct mem_policy {
+	int version;                      /* MEM_POLICY_VERSION */
+	const char *name, *help;
+	bool exact;                       /* its reserved peak is the same in every run */
+	bool takes_conf;                  /* the option string means something */
+	int (*create)(const struct mem_policy_config *cfg, void **state, struct tm_err *err);
+	void (*destroy)(void *state);     /* returns every segment to the driver */
+	/* TM_EOOM with text on refusal; nothing changes then. stream 0 is the default one. */
+	int (*alloc)(void *state, uint64_t bytes, uint64_t stream, struct mem_grant *out, struct tm_err *err);
+	void (*free)(void *state, const struct mem_grant *grant);
+	void (*counts)(void *state, struct mem_policy_counts *out);
+	void (*release_cached)(void *state);            /* empty_cache; NULL: nothing is cached */
+	/* Checks every invariant and BUGs on a violation; for tests and debug builds. May be NULL. */
+	void (*check)(void *state);
+};
+
+/* Called from a constructor in the policy's own file. */
+void mem_policy_register(const struct mem_policy *policy);
+const struct mem_policy *mem_policy_find(const char *name);     /* NULL: none */
+size_t mem_policy_n(void);
+const struct mem_policy *mem_policy_at(size_t i);               /* by name, ascending */
+
+/* ---- the run's memory ---------------------------------------------- */
+
+struct mem;
+
+/* One live block. Read only for callers; owned by its struct mem. */
+struct mem_block {
+	uint64_t addr, requested, size;   /* bytes */
+	uint64_t id;                      /* from 1, in order of birth */
+	enum mem_category category;
+	const char *name;                 /* the tensor; static or interned */
+	const char *op, *phase;           /* who asked, and when */
+	int64_t step;
+	struct mem_grant grant;           /* private */
+	struct mem_block *prev, *next;    /* private */
+};
+
+struct mem_config {
+	const char *policy;               /* "raw", "caching", … */
+	const char *conf;                 /* option string or NULL */
+	uint64_t cap_bytes;               /* 0: none */
+	const char *trace_path;           /* JSON lines of every event, or NULL */
+};
+
+/* Takes ownership of drv, also on failure. TM_EINVALID for an unknown policy or option. */
+int mem_new(const struct mem_config *cfg, struct mem_driver *drv, struct mem **out, struct tm_err *err);
+void mem_free(struct mem *mem);       /* NULL is fine; frees what is still live */
+
+/*
+ * Tags of what follows; strings must outlive the struct mem (literals or
+ * mem_intern). Phases in use: "load", "forward", "backward", "update",
+ * "eval". The step is counted from 0; -1 before the first.
+ */
+void mem_set_phase(struct mem *mem, const char *phase);
+const char *mem_set_op(struct mem *mem, const char *op);        /* returns the old one */
+void mem_set_step(struct mem *mem, int64_t step);
+const char *mem_intern(struct mem *mem, const char *s);
+
+/*
+ * bytes may be 0: then *out is NULL and nothing is counted. On TM_EOOM the
+ * error text has operator, tensor, bytes asked, cap and usage, and
+ * mem_last_oom tells them as numbers.
+ */
+int mem_alloc(struct mem *mem, uint64_t bytes, enum mem_category category, const char *name,
+	      struct mem_block **out, struct tm_err *err);
+void mem_release(struct mem *mem, struct mem_block *block);     /* NULL is fine */
+
+struct mem_oom {
+	bool cap;                         /* our layer refused; else the driver did */
+	const char *op, *phase, *name;
+	int64_t step;
+	uint64_t asked, allocated, reserved, cap_bytes, device_free;
+};
+/* False: no allocation has failed so far. */
+bool mem_last_oom(const struct mem *mem, struct mem_oom *out);
+
+struct mem_usage {
+	uint64_t requested, allocated, active, reserved;
+};
+
+/*
+ * A high-water mark: the usage with its four numbers each at its own
+ * maximum, and what the categories held (requested bytes, block bytes) at
+ * the first moment of the highest `allocated`.
+ */
+struct mem_peak {
+	struct mem_usage max;
+	uint64_t requested_at_peak[MEM_CATEGORY_N], allocated_at_peak[MEM_CATEGORY_N];
+	uint64_t reserved_at_peak;        /* reserved when allocated was highest */
+	uint64_t allocated_at_reserved;   /* allocated when reserved was first highest */
+	int64_t step;                     /* when and where */
+	const char *phase, *op;
+};
+
+void mem_usage(const struct mem *mem, struct mem_usage *out);
+void mem_counts(const struct mem *mem, struct mem_policy_counts *out);
+uint64_t mem_alloc_calls(const struct mem *mem);                /* mem_alloc with bytes > 0 so far */
+/* Of the whole run; of one phase name (NULL if that phase never was). */
+const struct mem_peak *mem_run_peak(const struct mem *mem);
+const struct mem_peak *mem_phase_peak(const struct mem *mem, const char *phase);
+/* Starts a fresh high-water mark beside the run's, under a name of the caller ("first step", "steady"). */
+void mem_mark_begin(struct mem *mem, const char *name);
+void mem_mark_end(struct mem *mem);
+const struct mem_peak *mem_mark_peak(const struct mem *mem, const char *name);
+size_t mem_peak_n(const struct mem *mem);                       /* phases and marks, to list them */
+const struct mem_peak *mem_peak_at(const struct mem *mem, size_t i, const char **name);
+
+/* Per operator, in order of first appearance. */
+struct mem_op_usage {
+	const char *op;
+	uint64_t calls;                   /* allocations */
+	uint64_t live, live_max;          /* requested bytes it holds now, at most */
+	uint64_t at_peak;                 /* requested bytes it held at the run's peak */
+};
+size_t mem_op_n(const struct mem *mem);
+const struct mem_op_usage *mem_op_at(const struct mem *mem, size_t i);
+
+/* ---- a timeline of one step (for the plot "memory within a step") --- */
+
+/* Records every change until _end; at most `max` points are kept, peaks never dropped. */
+void mem_timeline_begin(struct mem *mem, size_t max);
+void mem_timeline_end(struct mem *mem);
+struct mem_timeline_point {
+	int64_t us;                       /* since _begin */
+	struct mem_usage usage;
+	uint64_t by[MEM_CATEGORY_N];      /* requested bytes */
+	const char *phase, *op;
+};
+size_t mem_timeline(const struct mem *mem, const struct mem_timeline_point **out);
+
+/* ---- leaks: what stayed between two moments ------------------------ */
+
+struct mem_snapshot;                      /* the live blocks of one moment */
+struct mem_snapshot *mem_snapshot_take(const struct mem *mem);
+void mem_snapshot_free(struct mem_snapshot *snap);
+struct mem_stayed {
+	const char *op, *phase, *name;
+	enum mem_category category;
+	uint64_t blocks, bytes;           /* requested; born after `from`, alive in `to` */
+};
+/*
+ * Groups by (op, phase, name, category), largest first. *out is to be freed;
+ * its strings belong to the struct mem. Returns the number of groups.
+ */
+size_t mem_snapshot_diff(const struct mem_snapshot *from, const struct mem_snapshot *to,
+			 struct mem_stayed **out);
+
+#endif

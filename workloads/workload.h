@@ -1,0 +1,72 @@
+/*
+ * What is measured. A workload is one file with one struct of callbacks and
+ * one parameter table, registered by a constructor; the loop that warms up,
+ * times, reports and checks is shared (loop.c). A NULL callback means the
+ * default.
+ */
+#ifndef TM_WORKLOAD_H
+#define TM_WORKLOAD_H
+
+#include "device/device.h"
+#include "event.h"
+#include "job.h"
+#include "memory/memory.h"
+#include "param.h"
+
+#define WORKLOAD_VERSION 1
+
+/* One run as its workload sees it. */
+struct run {
+	const struct job *job;
+	const struct workload *workload;
+	void *opts;                       /* the workload's options, parsed */
+	struct device *dev;               /* NULL unless the workload uses one */
+	struct mem *mem;                  /* NULL unless the workload uses memory */
+	struct event_out *events;
+	void *self;                       /* the workload's own state */
+};
+
+/* What one step did. Zeroed by the caller. */
+struct step_result {
+	int64_t tokens, samples;
+	bool has_loss;
+	double loss;
+	const char *phase;                /* NULL: "train"; "eval" steps are counted apart */
+	bool skipped;                     /* an optimiser step that was not taken (fp16 overflow): no work */
+};
+
+enum workload_uses {
+	WORKLOAD_MEMORY = 1,              /* allocator, alloc_conf and cap apply */
+	WORKLOAD_DEVICE = 2,              /* device operations */
+};
+
+struct workload {
+	int version;                      /* WORKLOAD_VERSION */
+	const char *name, *help;
+	unsigned uses;
+	const struct param *params;
+	size_t param_n, opts_size;
+	/*
+	 * Refuses what no single parameter's range can: impossible shapes,
+	 * missing data. Returns 0 or TM_EINVALID with the text; *bad is the
+	 * parameter to blame. Runs before anything starts, once per point of a
+	 * sweep, so it must be quick and touch no device.
+	 */
+	int (*check)(const void *opts, const char **bad, struct tm_err *err);
+	int (*init)(struct run *run, struct tm_err *err);
+	int (*step)(struct run *run, int64_t i, struct step_result *out, struct tm_err *err);
+	/* Adds what only the workload knows (flops.model, loss.reference, …). */
+	int (*metrics)(struct run *run, json_t *metrics, struct tm_err *err);
+	void (*fini)(struct run *run);
+	/* Replaces init/step/metrics and the shared loop (exec). Must emit the result itself. */
+	int (*drive)(struct run *run, struct tm_err *err);
+	/* Adds to the describe object: presets, examples. May be NULL. */
+	void (*describe)(json_t *workload);
+};
+
+void workload_register(const struct workload *w);
+const struct workload *workload_find(const char *name);
+size_t workload_n(void);
+const struct workload *workload_at(size_t i);     /* by name, ascending */
+
+#endif

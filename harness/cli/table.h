@@ -1,0 +1,37 @@
+/*
+ * A small table for people and machines: the same rows as an aligned table,
+ * Markdown, CSV (RFC 4180), JSON (an array of objects) or JSON lines.
+ * Numbers stay numbers in JSON; a missing value is "-" in a table, empty in
+ * CSV and null in JSON. Control characters of texts never reach a terminal.
+ */
+#ifndef TM_TABLE_H
+#define TM_TABLE_H
+
+#include "cli/cli.h"
+
+#include <stdint.h>
+
+struct table;
+
+enum table_kind {
+	TABLE_TEXT,       /* left */
+	TABLE_INT, TABLE_REAL,            /* right, as is */
+	TABLE_BYTES,      /* people see 1.50 GiB, machines bytes */
+	TABLE_SECONDS,    /* people see 12.3 ms, machines seconds */
+};
+
+struct table *table_new(void);
+void table_free(struct table *t);
+/* All columns before the first row. */
+void table_column(struct table *t, const char *name, enum table_kind kind);
+/* Cells of the current row, left to right; table_row ends it (missing cells are null). */
+void table_text(struct table *t, const char *s);            /* NULL: missing */
+void table_int(struct table *t, int64_t v);
+void table_real(struct table *t, double v);                 /* NaN: missing */
+void table_null(struct table *t);
+void table_row(struct table *t);
+size_t table_rows(const struct table *t);
+/* Appends the whole to *out. width 0: no limit; else long texts are shortened in the middle to fit. */
+void table_print(const struct table *t, enum cli_format format, unsigned width, struct tm_str *out);
+
+#endif

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum cli_format { CLI_TABLE, CLI_JSON, CLI_JSONL, CLI_CSV, CLI_MD };
+enum cli_format { CLI_TABLE, CLI_JSON, CLI_JSONL, CLI_CSV, CLI_MD, CLI_CMD };
 enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER };
 
 struct describe;

@@ -1,0 +1,73 @@
+#include "cli/command_line.h"
+
+#include "base/json.h"
+#include "base/num.h"
+
+#include <string.h>
+
+void shell_quote(const char *s, struct tm_str *out)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
+
+	if (*s && strspn(s, plain) == strlen(s)) {
+		tm_str_add(out, s);
+		return;
+	}
+	tm_str_addc(out, '\'');
+	for (; *s; s++) {
+		if (*s == '\'')
+			tm_str_add(out, "'\\''");
+		else
+			tm_str_addc(out, *s);
+	}
+	tm_str_addc(out, '\'');
+}
+
+/* A value as a spec would write it: sizes and durations with their unit. */
+static void written(const char *type, const json_t *v, struct tm_str *out)
+{
+	char text[32];
+
+	if (json_is_integer(v) && strcmp(type, "size") == 0)
+		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
+	else if (json_is_integer(v) && strcmp(type, "duration") == 0)
+		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
+	else if (json_is_string(v))
+		tm_str_add(out, json_string_value(v));
+	else
+		tm_json_canonical(v, out);
+}
+
+void command_line_of(const struct describe *d, const char *workload, const char *params,
+		     const struct spec_measure *measure, struct tm_str *out)
+{
+	const json_t *w = describe_workload(d, workload), *table = json_object_get(w, "params");
+	json_t *values = NULL;
+
+	tm_str_add(out, "tidemark run ");
+	shell_quote(workload, out);
+	if (!w || tm_json_parse(params, strlen(params), &values, NULL))
+		return;
+	for (size_t i = 0; i < json_array_size(table); i++) {
+		const json_t *p = json_array_get(table, i);
+		const json_t *v = json_object_get(values, tm_json_str(p, "name", ""));
+		struct tm_str arg = TM_STR_INIT;
+
+		if (v && !json_is_null(v) && !json_equal(v, json_object_get(p, "default"))) {
+			tm_str_addf(&arg, "%s=", tm_json_str(p, "name", ""));
+			written(tm_json_str(p, "type", ""), v, &arg);
+			tm_str_add(out, " -s ");
+			shell_quote(arg.s, out);
+		}
+		tm_str_free(&arg);
+	}
+	if (measure) {
+		if (measure->warmup_min == measure->warmup_max)
+			tm_str_addf(out, " -s measure.warmup=%lld", (long long)measure->warmup_min);
+		else
+			tm_str_addf(out, " -s measure.warmup.min=%lld -s measure.warmup.max=%lld",
+				    (long long)measure->warmup_min, (long long)measure->warmup_max);
+		tm_str_addf(out, " -s measure.steps=%lld --reps %lld", (long long)measure->steps, (long long)measure->reps);
+	}
+	json_decref(values);
+}

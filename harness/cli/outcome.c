@@ -1,0 +1,187 @@
+#include "cli/outcome.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Which parameters differ between the runs of a sweep, in schema order. */
+struct varying {
+	const char *workload;
+	json_t *keys;                     /* object used as a set */
+	json_t *workloads;
+	const char *names[32];
+	size_t n;
+};
+
+static int note_key(void *arg, int n, const char *const *values, const int *types)
+{
+	struct varying *v = arg;
+
+	(void)n;
+	(void)types;
+	json_object_set_new(values[1] ? v->keys : v->workloads, values[1] ? values[1] : values[0], json_true());
+	return 0;
+}
+
+static void find_varying(struct store *store, const char *sweep, struct varying *v)
+{
+	static const char sql[] =
+		"SELECT min(c.workload), j.key FROM (SELECT DISTINCT config_id FROM run WHERE sweep_id = ?1) r "
+		"JOIN config c USING(config_id), json_each(c.params) j "
+		"GROUP BY j.key HAVING count(DISTINCT j.value) > 1 "
+		"UNION ALL SELECT DISTINCT c.workload, NULL FROM run r JOIN config c USING(config_id) WHERE r.sweep_id = ?1";
+	struct store_sink sink = { .row = note_key, .arg = v };
+	const char *name;
+	json_t *unused;
+
+	v->keys = json_object();
+	v->workloads = json_object();
+	store_query(store, sql, &sweep, 1, &sink, NULL);
+	json_object_foreach(v->workloads, name, unused) {
+		const json_t *params = json_object_get(describe_workload(cli_describe(), name), "params");
+
+		for (size_t i = 0; i < json_array_size(params) && v->n < TM_ARRAY_N(v->names); i++) {
+			const char *p = tm_json_str(json_array_get(params, i), "name", "");
+
+			if (json_object_get(v->keys, p)) {
+				v->names[v->n++] = p;
+				json_object_del(v->keys, p);
+			}
+		}
+	}
+}
+
+static void varying_free(struct varying *v)
+{
+	json_decref(v->keys);
+	json_decref(v->workloads);
+}
+
+struct printing {
+	struct table *table;
+	const struct varying *varying;
+	bool many_workloads;
+	size_t n, bad;
+};
+
+/* Columns of the query below, in order. */
+enum { RUN, WORKLOAD, PARAMS, REP, STATUS, KIND, RESERVED, ALLOCATED, TOKENS, STEP, FLAGS, REASON, COLUMN_N };
+
+static double number_or_nan(const char *s)
+{
+	double v;
+
+	return s && !tm_parse_double(s, &v) ? v : NAN;
+}
+
+static void param_cell(struct table *t, const json_t *v)
+{
+	struct tm_str s = TM_STR_INIT;
+	char text[32];
+
+	if (json_is_string(v))
+		tm_str_add(&s, json_string_value(v));
+	else if (json_is_integer(v) && json_integer_value(v) >= 1 << 20)
+		tm_str_add(&s, tm_size_exact((uint64_t)json_integer_value(v), text));
+	else if (v)
+		tm_json_canonical(v, &s);
+	table_text(t, v ? s.s : NULL);
+	tm_str_free(&s);
+}
+
+static int print_row(void *arg, int n, const char *const *values, const int *types)
+{
+	struct printing *p = arg;
+	struct table *t = p->table;
+	struct tm_str flags = TM_STR_INIT, status = TM_STR_INIT;
+	json_t *params = NULL;
+	int64_t v = 0;
+
+	(void)types;
+	BUG_ON(n != COLUMN_N);
+	if (values[PARAMS])
+		tm_json_parse(values[PARAMS], strlen(values[PARAMS]), &params, NULL);
+	if (!tm_parse_i64(values[RUN], &v))
+		table_int(t, v);
+	if (p->many_workloads)
+		table_text(t, values[WORKLOAD]);
+	for (size_t i = 0; i < p->varying->n; i++)
+		param_cell(t, json_object_get(params, p->varying->names[i]));
+	if (!tm_parse_i64(values[REP], &v))
+		table_int(t, v);
+	tm_str_addf(&status, "%s%s%s%s", values[STATUS], values[KIND] ? "(" : "", values[KIND] ? values[KIND] : "",
+		    values[KIND] ? ")" : "");
+	table_text(t, status.s);
+	table_real(t, number_or_nan(values[RESERVED]));
+	table_real(t, number_or_nan(values[ALLOCATED]));
+	table_real(t, number_or_nan(values[TOKENS]));
+	table_real(t, number_or_nan(values[STEP]));
+	if (values[FLAGS] && !tm_parse_i64(values[FLAGS], &v))
+		store_flags_text(v, &flags);
+	if (values[REASON]) {
+		tm_str_addf(&flags, "%s%s", flags.n ? "; " : "", values[REASON]);
+		p->bad++;
+	}
+	table_text(t, flags.n ? flags.s : NULL);
+	table_row(t);
+	p->n++;
+	json_decref(params);
+	tm_str_free(&flags);
+	tm_str_free(&status);
+	return 0;
+}
+
+int outcome_print(struct cli *cli, const struct request *r, struct store *store, int64_t sweep_id)
+{
+	static const char sql[] =
+		"SELECT r.run_id, c.workload, c.params, r.rep, r.status, r.oom, "
+		" max(v.v) FILTER (WHERE m.name = 'mem.reserved.peak'), max(v.v) FILTER (WHERE m.name = 'mem.allocated.peak'), "
+		" max(v.v) FILTER (WHERE m.name = 'throughput.tokens'), max(v.v) FILTER (WHERE m.name = 'step.median'), "
+		" r.flags, r.reason "
+		"FROM run r JOIN config c USING(config_id) LEFT JOIN value v USING(run_id) LEFT JOIN metric m USING(metric_id) "
+		"WHERE r.sweep_id = ?1 GROUP BY r.run_id ORDER BY c.config_id, r.rep, r.attempt";
+	struct varying varying = { 0 };
+	struct printing p = { .table = table_new(), .varying = &varying };
+	struct store_sink sink = { .row = print_row, .arg = &p };
+	struct tm_str out = TM_STR_INIT;
+	char sweep[24];
+	const char *args[] = { sweep };
+	int rc;
+
+	snprintf(sweep, sizeof sweep, "%" PRId64, sweep_id);
+	find_varying(store, sweep, &varying);
+	p.many_workloads = json_object_size(varying.workloads) > 1;
+	table_column(p.table, "run", TABLE_INT);
+	if (p.many_workloads)
+		table_column(p.table, "workload", TABLE_TEXT);
+	for (size_t i = 0; i < varying.n; i++)
+		table_column(p.table, varying.names[i], TABLE_TEXT);
+	table_column(p.table, "rep", TABLE_INT);
+	table_column(p.table, "status", TABLE_TEXT);
+	table_column(p.table, "reserved peak", TABLE_BYTES);
+	table_column(p.table, "allocated peak", TABLE_BYTES);
+	table_column(p.table, "tokens/s", TABLE_REAL);
+	table_column(p.table, "step", TABLE_SECONDS);
+	table_column(p.table, "notes", TABLE_TEXT);
+	rc = store_query(store, sql, args, 1, &sink, &cli->err);
+	if (!rc) {
+		table_print(p.table, cli->format == CLI_CMD ? CLI_TABLE : cli->format,
+			    isatty(STDOUT_FILENO) ? 160 : 0, &out);
+		rc = request_answer(cli, r, &out);
+		if (cli->verbose >= 0)
+			fprintf(stderr, "sweep %" PRId64 " is in %s; `tidemark report` draws it, `tidemark show RUN` tells one run\n",
+				sweep_id, cli->db);
+	}
+	table_free(p.table);
+	varying_free(&varying);
+	tm_str_free(&out);
+	return rc;
+}

@@ -1,0 +1,23 @@
+/*
+ * The drivers that need no card (struct mem_driver is in memory.h). Each
+ * constructor returns a driver that its struct mem closes.
+ */
+#ifndef TM_DRIVER_H
+#define TM_DRIVER_H
+
+#include "memory/memory.h"
+
+/*
+ * Host memory for the CPU device. Pages are zero and cost nothing before they
+ * are touched; addresses are aligned to 4096. Capacity 0: the machine's
+ * physical memory. NULL with TM_EENV where no address range can be had.
+ */
+struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err);
+
+/*
+ * Addresses that point nowhere, placed by the rule of space.h: what planning
+ * and replay run on. Refuses beyond capacity_bytes, which must not be 0.
+ */
+struct mem_driver *driver_space_new(uint64_t capacity_bytes);
+
+#endif

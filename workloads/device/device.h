@@ -40,9 +40,21 @@ struct device_backend {
 	bool computes;                    /* false: a planning device */
 };
 
+/*
+ * A device other than the built-in ones lives in tidemark-device-NAME.so
+ * beside the program and is loaded when somebody names it. The file exports
+ *     const struct device_backend *tidemark_device_backend(void);
+ */
+#define DEVICE_ENTRY "tidemark_device_backend"
+typedef const struct device_backend *device_entry(void);
+
+enum { DEVICE_PHASE_N = 5 };
+extern const char *const device_phase_name[DEVICE_PHASE_N];
+
 struct op_account {
 	uint64_t calls;
-	int64_t time_ns;
+	int64_t time_ns;                  /* wall time inside the backend; of launches only where work is queued */
+	int64_t blas_ns;                  /* of it inside BLAS, mean over the device's threads */
 	double flops, bytes;              /* bytes: read and written, each tensor once */
 };
 
@@ -52,7 +64,8 @@ struct device {
 	void *priv;                       /* the backend's */
 	int threads;
 	const char *phase;                /* "forward", "backward", "update"; set by device_set_phase */
-	struct op_account account[DEVICE_OP_N][4];      /* by device_phase_index */
+	int64_t blas_sum_ns;              /* summed over threads; the backend adds to it atomically */
+	struct op_account account[DEVICE_OP_N][DEVICE_PHASE_N];   /* by device_phase_index */
 };
 
 /* Called from a constructor in the backend's own file. */
@@ -61,14 +74,30 @@ const struct device_backend *device_backend_find(const char *name, size_t len);
 size_t device_backend_n(void);
 const struct device_backend *device_backend_at(size_t i);
 
-/* name: "cpu", "cuda:1", …; TM_EENV where the device is not here, TM_EINVALID for an unknown name. */
+/*
+ * name: "cpu", "cuda:1", …; TM_EENV where the device is not here, TM_EINVALID
+ * for an unknown name. threads 0: as many as the machine offers. Set dev->mem
+ * before the first operation.
+ */
 int device_open(const char *name, int threads, struct device **out, struct tm_err *err);
 void device_close(struct device *dev);
 
-/* Also sets the phase of the run's memory. Phases: load, forward, backward, update. */
+/* A new memory driver of this device, for mem_new; NULL on failure. */
+struct mem_driver *device_driver(struct device *dev, struct tm_err *err);
+/* Between host memory and a tensor; `bytes` must be the tensor's size. Both wait until it is done. */
+int device_upload(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err);
+int device_download(struct device *dev, void *dst, const struct tensor *src, uint64_t bytes, struct tm_err *err);
+int device_sync(struct device *dev, struct tm_err *err);
+
+/*
+ * Also sets the phase of the run's memory. Phases: load, forward, backward,
+ * update, eval; another one is a BUG.
+ */
 void device_set_phase(struct device *dev, const char *phase);
 int device_phase_index(const char *phase);
 void device_reset_account(struct device *dev);
+/* Time inside BLAS since the last reset over all operations, mean over threads: compare it with wall time. */
+int64_t device_blas_ns(const struct device *dev);
 
 /* FLOPs and bytes moved of one call, from its arguments alone; the same for every backend. */
 #define X(name) void op_cost_##name(const struct op_##name *a, double *flops, double *bytes);
@@ -82,5 +111,20 @@ DEVICE_OPS(X)
 #define X(name) int op_##name(struct device *dev, const struct op_##name *a, struct tm_err *err);
 DEVICE_OPS(X)
 #undef X
+
+/* The shapes an operation wants; a BUG where they do not fit together (check.c). */
+#define X(name) void op_check_##name(const struct op_##name *a);
+DEVICE_OPS(X)
+#undef X
+
+#ifdef TM_FAULTS
+/*
+ * For the golden test: from now on the sign of the main output of `op` (a
+ * backward operation: embed_bwd, norm_bwd, linear_dx, linear_dw,
+ * attention_bwd, gelu_bwd, dropout_bwd, loss) is flipped after each call.
+ * DEVICE_OP_N: none. A mutant that no test notices is a test that is missing.
+ */
+void device_mutate(enum device_op op);
+#endif
 
 #endif

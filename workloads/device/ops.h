@@ -9,7 +9,7 @@
  * parameters are f32 in this list unless said; ids, targets, lengths are i32.
  *
  * To add an operation: one line in DEVICE_OPS, one struct, one entry in each
- * backend's table and one in op_cost (flops and bytes).
+ * backend's table, one in cost.c (flops and bytes) and one in check.c (shapes).
  */
 #ifndef TM_OPS_H
 #define TM_OPS_H
@@ -101,12 +101,17 @@ struct op_linear_dw {
 };
 
 /*
+ * qkv is a tensor of rank 3, (B,T,3·C); out and dout are (B,T,C).
  * out(B,T,C) = softmax(Q·Kᵀ / √D + mask) · V per head, from packed
  * qkv(B,T,3,H,D). Materialised: probs(B,H,T,T) is written and is what
  * backward needs (the softmax before dropout). Keys at or after lengths[b]
  * are masked (lengths absent: all kept); `causal` masks keys after the query.
  * dropout_p > 0 drops entries of the softmax (kept ones scaled by 1/(1-p)),
- * element index in the shape (B,H,T,T).
+ * element index in the shape (B,H,T,T). A query without any key gets zeros.
+ *
+ * Workspace, on every device: forward 4·B·H·T² bytes (the dropped softmax)
+ * where dropout_p > 0, else none; backward 4·B·H·T² bytes (the gradient of
+ * the scores).
  */
 struct op_attention_fwd {
 	struct tensor *out, *probs;

@@ -1,0 +1,143 @@
+/*
+ * Operations on single elements: fill, copy, add, gelu. Elements are handed
+ * out in chunks; each is computed from itself alone, so order cannot matter.
+ */
+#include "device/cpu/cpu.h"
+
+#include "device/cpu/vmath.h"
+
+#include <string.h>
+
+/* Runs `body` with begin and n of each chunk of `total` elements. */
+#define FOR_CHUNKS(dev, total, begin, n, body) do { \
+	int64_t total_ = (total); \
+	_Pragma("omp parallel for num_threads((dev)->threads) if(total_ >= CPU_SERIAL)") \
+	for (int64_t begin = 0; begin < total_; begin += CPU_CHUNK) { \
+		int64_t n = cpu_min(CPU_CHUNK, total_ - begin); \
+		body; \
+	} \
+} while (0)
+
+CPU_CLONES
+static void fill(float *out, float value, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = value;
+}
+
+int cpu_fill(struct device *dev, const struct op_fill *a, void *ws, struct tm_err *err)
+{
+	float *out = tensor_f32(a->out);
+
+	(void)ws;
+	(void)err;
+	FOR_CHUNKS(dev, tensor_n(a->out), at, n, fill(out + at, a->value, n));
+	return 0;
+}
+
+int cpu_copy(struct device *dev, const struct op_copy *a, void *ws, struct tm_err *err)
+{
+	/* Bytes, so that one loop does for every type. */
+	char *dst = (char *)tensor_f32(a->dst);
+	const char *src = (const char *)tensor_f32(a->src);
+	int64_t size = dtype_bytes[a->src->dtype];
+
+	(void)ws;
+	(void)err;
+	FOR_CHUNKS(dev, tensor_n(a->src), at, n, memmove(dst + at * size, src + at * size, (size_t)(n * size)));
+	return 0;
+}
+
+CPU_CLONES
+static void add(float *out, const float *x, const float *y, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = x[i] + y[i];
+}
+
+int cpu_add(struct device *dev, const struct op_add *a, void *ws, struct tm_err *err)
+{
+	float *out = tensor_f32(a->out);
+	const float *x = tensor_f32(a->a), *y = tensor_f32(a->b);
+
+	(void)ws;
+	(void)err;
+	FOR_CHUNKS(dev, tensor_n(a->out), at, n, add(out + at, x + at, y + at, n));
+	return 0;
+}
+
+/*
+ * GPT-2's form x/2 · (1 + tanh(u)), u = √(2/π)·(x + 0.044715·x³), computed as
+ * x · logistic(2u): the same function, one exp, and no cancellation for
+ * negative x.
+ */
+static const float gelu_cube = 0.044715f, gelu_twice_root = 1.5957691216057308f;  /* 2·√(2/π) */
+
+CPU_CLONES
+static void gelu_tanh(float *y, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float v = x[i];
+
+		y[i] = v * v_logistic(gelu_twice_root * (v + gelu_cube * v * v * v));
+	}
+}
+
+CPU_CLONES
+static void gelu_tanh_bwd(float *dx, const float *dy, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float v = x[i], square = v * v;
+		float s = v_logistic(gelu_twice_root * (v + gelu_cube * v * square));
+		float slope = gelu_twice_root * (1.0f + 3.0f * gelu_cube * square);
+
+		dx[i] = dy[i] * (s + v * s * (1.0f - s) * slope);
+	}
+}
+
+CPU_CLONES
+static void gelu_erf(float *y, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float cumulative, density;
+
+		v_normal(x[i], &cumulative, &density);
+		y[i] = x[i] * cumulative;
+	}
+}
+
+CPU_CLONES
+static void gelu_erf_bwd(float *dx, const float *dy, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float cumulative, density;
+
+		v_normal(x[i], &cumulative, &density);
+		dx[i] = dy[i] * (cumulative + x[i] * density);
+	}
+}
+
+int cpu_gelu_fwd(struct device *dev, const struct op_gelu_fwd *a, void *ws, struct tm_err *err)
+{
+	float *y = tensor_f32(a->y);
+	const float *x = tensor_f32(a->x);
+	bool tanh_form = a->kind == GELU_TANH;
+
+	(void)ws;
+	(void)err;
+	FOR_CHUNKS(dev, tensor_n(a->x), at, n, (tanh_form ? gelu_tanh : gelu_erf)(y + at, x + at, n));
+	return 0;
+}
+
+int cpu_gelu_bwd(struct device *dev, const struct op_gelu_bwd *a, void *ws, struct tm_err *err)
+{
+	float *dx = tensor_f32(a->dx);
+	const float *dy = tensor_f32(a->dy), *x = tensor_f32(a->x);
+	bool tanh_form = a->kind == GELU_TANH;
+
+	(void)ws;
+	(void)err;
+	FOR_CHUNKS(dev, tensor_n(a->x), at, n,
+		   (tanh_form ? gelu_tanh_bwd : gelu_erf_bwd)(dx + at, dy + at, x + at, n));
+	return 0;
+}

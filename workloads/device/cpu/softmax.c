@@ -1,0 +1,97 @@
+#include "device/cpu/softmax.h"
+
+#include "device/cpu/cpu.h"
+#include "device/cpu/vmath.h"
+
+enum { LANES = 16, BLOCK = LANES * CPU_SUM_ROWS };
+
+/*
+ * A maximum by comparison loses a NaN on one side of it, so NaN is looked for
+ * on the side: x ≠ x in any lane turns the result into NaN, and with it the row.
+ */
+CPU_CLONES
+float row_max(const float *x, int64_t n)
+{
+	float lane[LANES], nan[LANES] = { 0 }, best, any = 0;
+	int64_t i = 0;
+
+	for (int j = 0; j < LANES; j++)
+		lane[j] = x[0];
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++) {
+			float v = x[i + j];
+
+			lane[j] = v > lane[j] ? v : lane[j];
+			nan[j] = v != v ? v : nan[j];
+		}
+	for (; i < n; i++) {
+		lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+		nan[0] = x[i] != x[i] ? x[i] : nan[0];
+	}
+	best = lane[0];
+	for (int j = 0; j < LANES; j++) {
+		best = lane[j] > best ? lane[j] : best;
+		any += nan[j];
+	}
+	return any != any ? any : best;
+}
+
+CPU_CLONES
+double row_exp_sum(float *x, float shift, int64_t n)
+{
+	double total = 0;
+
+	for (int64_t begin = 0; begin < n; begin += BLOCK) {
+		int64_t end = cpu_min(begin + BLOCK, n), i = begin;
+		float lane[LANES] = { 0 };
+
+		for (; i + LANES <= end; i += LANES)
+			for (int j = 0; j < LANES; j++) {
+				float e = v_exp(x[i + j] - shift);
+
+				x[i + j] = e;
+				lane[j] += e;
+			}
+		for (; i < end; i++) {
+			x[i] = v_exp(x[i] - shift);
+			lane[i % LANES] += x[i];
+		}
+		for (int j = 0; j < LANES; j++)
+			total += (double)lane[j];
+	}
+	return total;
+}
+
+CPU_CLONES
+double row_exp_sum_only(const float *x, float shift, int64_t n)
+{
+	double total = 0;
+
+	for (int64_t begin = 0; begin < n; begin += BLOCK) {
+		int64_t end = cpu_min(begin + BLOCK, n), i = begin;
+		float lane[LANES] = { 0 };
+
+		for (; i + LANES <= end; i += LANES)
+			for (int j = 0; j < LANES; j++)
+				lane[j] += v_exp(x[i + j] - shift);
+		for (; i < end; i++)
+			lane[i % LANES] += v_exp(x[i] - shift);
+		for (int j = 0; j < LANES; j++)
+			total += (double)lane[j];
+	}
+	return total;
+}
+
+CPU_CLONES
+void row_scale(float *x, float factor, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		x[i] *= factor;
+}
+
+CPU_CLONES
+void row_subtract_multiply(float *x, float shift, const float *y, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		x[i] = y[i] * (x[i] - shift);
+}

@@ -74,11 +74,16 @@ struct mem_policy {
 	bool takes_conf;                  /* the option string means something */
 	int (*create)(const struct mem_policy_config *cfg, void **state, struct tm_err *err);
 	void (*destroy)(void *state);     /* returns every segment to the driver */
-	/* TM_EOOM with text on refusal; nothing changes then. stream 0 is the default one. */
+	/*
+	 * bytes > 0; stream 0 is the default one. TM_EOOM with text on refusal: no
+	 * block has changed then, but cached memory may have gone back to the driver.
+	 */
 	int (*alloc)(void *state, uint64_t bytes, uint64_t stream, struct mem_grant *out, struct tm_err *err);
 	void (*free)(void *state, const struct mem_grant *grant);
 	void (*counts)(void *state, struct mem_policy_counts *out);
 	void (*release_cached)(void *state);            /* empty_cache; NULL: nothing is cached */
+	/* Everything the policy counts, under names of its own, ascending. NULL: counts() says it all. */
+	void (*stats)(void *state, void (*each)(void *arg, const char *name, int64_t value), void *arg);
 	/* Checks every invariant and BUGs on a violation; for tests and debug builds. May be NULL. */
 	void (*check)(void *state);
 };
@@ -101,8 +106,10 @@ struct mem_block {
 	const char *name;                 /* the tensor; static or interned */
 	const char *op, *phase;           /* who asked, and when */
 	int64_t step;
-	struct mem_grant grant;           /* private */
-	struct mem_block *prev, *next;    /* private */
+	/* private */
+	struct mem_grant grant;
+	struct mem_block *prev, *next;
+	uint32_t op_index;
 };
 
 struct mem_config {
@@ -115,11 +122,18 @@ struct mem_config {
 /* Takes ownership of drv, also on failure. TM_EINVALID for an unknown policy or option. */
 int mem_new(const struct mem_config *cfg, struct mem_driver *drv, struct mem **out, struct tm_err *err);
 void mem_free(struct mem *mem);       /* NULL is fine; frees what is still live */
+/*
+ * Writes the end of the trace and closes it; later events are not recorded.
+ * TM_EIO: some of it could not be written, now or earlier. Without a trace 0.
+ * mem_free closes too, but cannot tell.
+ */
+int mem_trace_close(struct mem *mem, struct tm_err *err);
 
 /*
  * Tags of what follows; strings must outlive the struct mem (literals or
  * mem_intern). Phases in use: "load", "forward", "backward", "update",
- * "eval". The step is counted from 0; -1 before the first.
+ * "eval". The step is counted from 0; -1 before the first. A run starts in
+ * phase "load" with the operator "other"; NULL brings these back.
  */
 void mem_set_phase(struct mem *mem, const char *phase);
 const char *mem_set_op(struct mem *mem, const char *op);        /* returns the old one */
@@ -164,18 +178,28 @@ struct mem_peak {
 
 void mem_usage(const struct mem *mem, struct mem_usage *out);
 void mem_counts(const struct mem *mem, struct mem_policy_counts *out);
+/* The policy's own statistics (of caching: PyTorch's); false where it has none. */
+bool mem_stats_each(const struct mem *mem, void (*each)(void *arg, const char *name, int64_t value), void *arg);
+/* Gives cached segments back to the driver, as torch.cuda.empty_cache does. */
+void mem_release_cached(struct mem *mem);
+/* Recounts everything, the policy's invariants included; BUGs on a difference. O(n log n), for tests. */
+void mem_check(const struct mem *mem);
 uint64_t mem_alloc_calls(const struct mem *mem);                /* mem_alloc with bytes > 0 so far */
 /* Of the whole run; of one phase name (NULL if that phase never was). */
 const struct mem_peak *mem_run_peak(const struct mem *mem);
 const struct mem_peak *mem_phase_peak(const struct mem *mem, const char *phase);
-/* Starts a fresh high-water mark beside the run's, under a name of the caller ("first step", "steady"). */
+/*
+ * Starts a fresh high-water mark beside the run's, under a name of the caller
+ * ("first step", "steady"); what is live at that moment counts. One mark is
+ * open at a time: beginning another ends it; the same name starts afresh.
+ */
 void mem_mark_begin(struct mem *mem, const char *name);
 void mem_mark_end(struct mem *mem);
 const struct mem_peak *mem_mark_peak(const struct mem *mem, const char *name);
 size_t mem_peak_n(const struct mem *mem);                       /* phases and marks, to list them */
 const struct mem_peak *mem_peak_at(const struct mem *mem, size_t i, const char **name);
 
-/* Per operator, in order of first appearance. */
+/* Per operator, in order of its first allocation. mem_op_at is valid until the next mem_alloc. */
 struct mem_op_usage {
 	const char *op;
 	uint64_t calls;                   /* allocations */
@@ -187,7 +211,12 @@ const struct mem_op_usage *mem_op_at(const struct mem *mem, size_t i);
 
 /* ---- a timeline of one step (for the plot "memory within a step") --- */
 
-/* Records every change until _end; at most `max` points are kept, peaks never dropped. */
+/*
+ * Records every change until _end; at most `max` (32 or more) points are kept.
+ * The first, the last and the highest point of each of the four usages and of
+ * each category are never dropped; of the rest the higher one of neighbours
+ * stays. mem_timeline gives the last finished one, valid until the next _begin.
+ */
 void mem_timeline_begin(struct mem *mem, size_t max);
 void mem_timeline_end(struct mem *mem);
 struct mem_timeline_point {

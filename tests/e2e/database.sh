@@ -1,0 +1,57 @@
+# Databases that are not ours to touch: 22, and not a byte changed.
+. "$(dirname "$0")/_lib.sh"
+
+untouched() { # FILE COMMAND…
+	local file=$1 before after
+	shift
+	before=$(sha256sum "$file")
+	expect 22 "$@"
+	after=$(sha256sum "$file")
+	equal "$after" "$before" "$file after $*"
+}
+sqlite3 foreign.db "CREATE TABLE t(x); INSERT INTO t VALUES(1)"
+untouched foreign.db tm --db foreign.db run null --progress none
+untouched foreign.db tm --db foreign.db sweeps
+says "foreign.db"
+head -c 8192 /dev/urandom >noise.db
+untouched noise.db tm --db noise.db run null --progress none
+tm run null --progress none >/dev/null 2>&1
+cp t.db newer.db
+sqlite3 newer.db "PRAGMA journal_mode=DELETE; PRAGMA user_version = 99" >/dev/null
+untouched newer.db tm --db newer.db run null --progress none
+says "newer"
+cp t.db cut.db
+sqlite3 cut.db "PRAGMA journal_mode=DELETE" >/dev/null
+truncate -s 12288 cut.db
+expect 22 tm --db cut.db sweeps
+mkdir folder.db
+expect 22 tm --db folder.db run null --progress none
+expect 22 tm --db /proc/t.db run null --progress none
+
+# four writers on one new database at once: none locked out, no row lost
+for i in 1 2 3 4; do
+	tm --db shared.db run null --reps 15 --progress none >"o$i" 2>&1 &
+done
+wait
+equal "$(sqlite3 shared.db "SELECT count(*) FROM run WHERE status = 'ok'")" 60 "rows of four writers"
+equal "$(sqlite3 shared.db "SELECT count(DISTINCT uuid) FROM sweep")" 4 "sweeps of four writers"
+grep -l "locked" o? && fail "a writer was locked out"
+
+# a full disk: 22, the finished rows stay, resuming goes on
+if mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
+	head -c 400k /dev/zero >small/ballast
+	"$BUILD/tidemark" --db small/t.db run null --log-dir "$TMP/logs" --progress none -a batch=1:2000:1 --max-points 5000 -s step_time=0ms >o 2>e
+	code=$?
+	rm -f small/ballast
+	if [ $code = 22 ]; then
+		equal "$(sqlite3 small/t.db "PRAGMA integrity_check")" ok "integrity after a full disk"
+		grep -q small/t.db e || fail "the message does not name the database"
+	else
+		fail "a full disk gave exit $code"
+		tail -3 e >&2
+	fi
+	umount small
+else
+	echo "the full disk was skipped: tmpfs cannot be mounted here" >&2
+fi
+finish

@@ -1,0 +1,74 @@
+/* A device, its memory and a trainer, for the tests of this folder. */
+#ifndef TM_TEST_RIG_H
+#define TM_TEST_RIG_H
+
+#include "test.h"
+
+#include "base/mem.h"
+#include "train/train.h"
+
+struct rig {
+	struct device *dev;
+	struct mem *mem;
+	struct trainer *trainer;
+};
+
+struct rig_conf {
+	const char *allocator;            /* NULL: caching */
+	int threads;                      /* 0: 1 */
+	const char *trace;
+	uint64_t cap_bytes;
+};
+
+static inline void rig_open(struct rig *r, const struct rig_conf *conf, const struct train_opts *opts,
+			    enum model_kind kind, uint64_t seed)
+{
+	struct tm_err err = { 0 };
+	struct mem_config mc = {
+		.policy = conf->allocator ? conf->allocator : "caching", .conf = "",
+		.trace_path = conf->trace, .cap_bytes = conf->cap_bytes,
+	};
+	struct mem_driver *drv;
+
+	*r = (struct rig){ 0 };
+	assert_ok(device_open("cpu", conf->threads ? conf->threads : 1, &r->dev, &err), &err);
+	drv = device_driver(r->dev, &err);
+	assert_non_null(drv);
+	assert_ok(mem_new(&mc, drv, &r->mem, &err), &err);
+	r->dev->mem = r->mem;
+	mem_set_step(r->mem, -1);
+	assert_ok(trainer_new(opts, kind, r->dev, seed, &r->trainer, &err), &err);
+}
+
+static inline void rig_close(struct rig *r)
+{
+	trainer_free(r->trainer);
+	mem_free(r->mem);
+	device_close(r->dev);
+	*r = (struct rig){ 0 };
+}
+
+/* A GPT or BERT of the tiny preset with the workloads' defaults; tests change what they are about. */
+static inline struct train_opts rig_opts(enum model_kind kind)
+{
+	return (struct train_opts){
+		.model = kind == MODEL_GPT ? "gpt-tiny" : "bert-tiny",
+		.batch = 2, .seq = 64, .accum = 1, .data = "synthetic", .lengths = "full",
+		.precision = "fp32", .attention = "materialised", .checkpoint = "none", .loss = "full",
+		.optimizer = "adamw", .lr = kind == MODEL_GPT ? 3e-4 : 1e-4, .beta1 = 0.9,
+		.beta2 = kind == MODEL_GPT ? 0.95 : 0.999, .eps = 1e-8,
+		.weight_decay = kind == MODEL_GPT ? 0.1 : 0.01, .clip = 1,
+	};
+}
+
+static inline struct train_result rig_step(struct rig *r, int64_t i)
+{
+	struct tm_err err = { 0 };
+	struct train_result out;
+
+	mem_set_step(r->mem, i);
+	assert_ok(trainer_step(r->trainer, i, &out, &err), &err);
+	return out;
+}
+
+#endif

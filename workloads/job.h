@@ -21,9 +21,15 @@ struct job {
 	int64_t warmup_min, warmup_max, warmup_window, steps;
 	double warmup_slope;
 	const char *trace;                /* path or NULL */
+	json_t *own;                      /* params without the common ones: the workload's */
+	json_t *pool;                     /* private: strings of the common parameters */
 };
 
-/* Reads fd to its end, at most 1 MiB. TM_EINPUT. */
+/*
+ * Reads fd to its end, at most 1 MiB. TM_EINPUT; *job then holds what was
+ * understood (`describe` at least, where there is one) and is to be finished
+ * too, so that a job made for another description can be told from a wrong one.
+ */
 int job_read(int fd, struct job *job, struct tm_err *err);
 int job_parse(const char *text, size_t n, struct job *job, struct tm_err *err);
 void job_fini(struct job *job);

@@ -24,6 +24,14 @@ struct run {
 	struct mem *mem;                  /* NULL unless the workload uses memory */
 	struct event_out *events;
 	void *self;                       /* the workload's own state */
+	int64_t step;                     /* the current one, from 0; -1 while loading */
+	/*
+	 * May be set before an error is returned: the `cause` of the `fail` event
+	 * ("library", "launch", …). NULL: taken from the error's code (TM_EINPUT is
+	 * "data"). TM_EOOM becomes an `oom` event instead.
+	 */
+	const char *cause;
+	bool told;                        /* the event of a bad end has been sent already (drive) */
 };
 
 /* What one step did. Zeroed by the caller. */

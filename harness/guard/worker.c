@@ -1,0 +1,103 @@
+#include "worker.h"
+
+#include "wire.h"
+
+#include "base/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/*
+ * oom_score_adj is inherited, so it is raised for the moment of the spawn:
+ * when memory runs out the kernel takes the workload, neither this program
+ * nor tidemark. Raising it, and lowering it again to where it was, needs no
+ * right; where a container forbids it the run goes on without.
+ */
+static int oom_score_get(void)
+{
+	char text[16] = "0";
+	int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof text - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	return (int)strtol(text, NULL, 10);
+}
+
+static void oom_score_set(int score)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "%d", score);
+	close(fd);
+}
+
+static int spawn(char *const argv[], int out, int err, pid_t *pid)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int rc;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, GUARD_FD_JOB, 0);
+	posix_spawn_file_actions_adddup2(&files, out, 1);
+	posix_spawn_file_actions_adddup2(&files, err, 2);
+	posix_spawn_file_actions_adddup2(&files, GUARD_FD_EVENTS, 3);
+	posix_spawn_file_actions_addclosefrom_np(&files, 4);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN : posix_spawn(pid, argv[0], &files, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	return rc;
+}
+
+int worker_start(char *const argv[], struct worker *out, const char **what)
+{
+	struct rlimit no_core = { 0, 0 };
+	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 }, rc, old_score;
+
+	*what = "cannot make the pipes of the log";
+	if (tm_fault(TM_FAULT_PIPE) || pipe2(out_pipe, O_CLOEXEC) < 0)
+		return errno;
+	if (pipe2(err_pipe, O_CLOEXEC) < 0) {
+		rc = errno;
+		close(out_pipe[0]);
+		close(out_pipe[1]);
+		return rc;
+	}
+	/* a sweep of crashing points would fill the disk with cores of many GB */
+	setrlimit(RLIMIT_CORE, &no_core);
+	*what = argv[0];
+	old_score = oom_score_get();
+	oom_score_set(old_score > 800 ? old_score : 800);
+	rc = spawn(argv, out_pipe[1], err_pipe[1], &out->pid);
+	oom_score_set(old_score);
+	close(out_pipe[1]);
+	close(err_pipe[1]);
+	close(GUARD_FD_JOB);
+	close(GUARD_FD_EVENTS);
+	out->out_fd = out_pipe[0];
+	out->err_fd = err_pipe[0];
+	if (rc) {
+		close(out->out_fd);
+		close(out->err_fd);
+	}
+	return rc;
+}

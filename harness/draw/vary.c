@@ -1,0 +1,147 @@
+/*
+ * Short names. A canonical label holds every parameter, so in a sweep most of
+ * it is the same in each; pictures show only what tells the configurations
+ * apart.
+ */
+#include "draw/data.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "draw/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the spec does not say what varies: causes before consequences. */
+static const char *const first_names[] = {
+	"model", "batch", "seq", "accum", "precision", "attention", "checkpoint", "loss", "optimizer", "allocator",
+	"alloc_conf", "launch", "device", "cap", "mode",
+};
+
+static void value_text(const json_t *v, const char *name, struct tm_str *out)
+{
+	char size[32];
+
+	if (!v || json_is_null(v))
+		tm_str_add(out, "–");
+	else if (json_is_string(v))
+		tm_str_add(out, json_string_value(v));
+	else if (json_is_integer(v) && !strcmp(name, "cap"))
+		tm_str_add(out, json_integer_value(v) > 0 ? tm_size_text((double)json_integer_value(v), size) : "none");
+	else if (json_is_integer(v))
+		tm_str_addf(out, "%lld", (long long)json_integer_value(v));
+	else if (json_is_real(v))
+		tm_add_double(out, json_real_value(v));
+	else if (json_is_boolean(v))
+		tm_str_add(out, json_is_true(v) ? "true" : "false");
+	else
+		tm_json_canonical(v, out);
+}
+
+void draw_param_text(const json_t *params, const char *name, struct tm_str *out)
+{
+	value_text(json_object_get(params, name), name, out);
+}
+
+void draw_param_named(const json_t *params, const char *name, struct tm_str *out)
+{
+	const json_t *v = json_object_get(params, name);
+	const char *s = json_string_value(v);
+
+	/* "block" explains itself; "none", "full" and every number do not. */
+	if (!s || !strcmp(s, "none") || !strcmp(s, "full") || !*s || strchr("0123456789/.", *s))
+		tm_str_addf(out, "%s=", name);
+	value_text(v, name, out);
+}
+
+/* Classes of configurations that the chosen parameters do not tell apart. */
+static size_t refine(const struct draw_sweep *s, const char *name, const size_t *class, size_t *out)
+{
+	size_t n = 0;
+	json_t *seen = json_object();
+
+	for (size_t i = 0; i < s->config_n; i++) {
+		struct tm_str key = TM_STR_INIT;
+		json_t *v = json_object_get(s->configs[i].params, name), *id;
+
+		tm_str_addf(&key, "%zu ", class[i]);
+		if (v)
+			tm_json_canonical(v, &key);
+		id = json_object_get(seen, key.s);
+		if (!id) {
+			id = json_integer((json_int_t)n++);
+			json_object_set_new_nocheck(seen, key.s, id);
+		}
+		out[i] = (size_t)json_integer_value(id);
+		tm_str_free(&key);
+	}
+	json_decref(seen);
+	return n;
+}
+
+struct choice {
+	struct draw_sweep *s;
+	size_t *class, *next;
+	size_t class_n;
+};
+
+/* Takes a parameter if it tells something apart that was not yet. */
+static void consider(struct choice *c, const char *name)
+{
+	size_t n = refine(c->s, name, c->class, c->next);
+
+	if (n <= c->class_n)
+		return;
+	c->s->varying = tm_xrealloc_n(c->s->varying, c->s->varying_n + 1, sizeof(*c->s->varying));
+	c->s->varying[c->s->varying_n++] = tm_xstrdup(name);
+	memcpy(c->class, c->next, c->s->config_n * sizeof(*c->class));
+	c->class_n = n;
+}
+
+static void choose(struct draw_sweep *s)
+{
+	struct choice c = { s, tm_xcalloc(s->config_n, sizeof(size_t)), tm_xcalloc(s->config_n, sizeof(size_t)), 1 };
+	const json_t *named = json_object_get(s->spec, "varying");
+	const char *key;
+	json_t *v;
+	size_t i;
+
+	json_array_foreach(named, i, v)
+		if (json_is_string(v))
+			consider(&c, json_string_value(v));
+	for (i = 0; i < TM_ARRAY_N(first_names); i++)
+		consider(&c, first_names[i]);
+	for (i = 0; i < s->config_n && c.class_n < s->config_n; i++)
+		json_object_foreach(s->configs[i].params, key, v)
+			consider(&c, key);
+	free(c.class);
+	free(c.next);
+}
+
+void draw_vary(struct draw_sweep *s)
+{
+	bool mixed = false;
+
+	choose(s);
+	for (size_t i = 1; i < s->config_n; i++)
+		mixed |= strcmp(s->configs[i].workload, s->configs[0].workload) != 0;
+	for (size_t i = 0; i < s->config_n; i++) {
+		struct draw_config *c = &s->configs[i];
+		struct tm_str text = TM_STR_INIT;
+
+		if (mixed)
+			tm_str_add(&text, c->workload);
+		for (size_t k = 0; k < s->varying_n; k++) {
+			if (mixed && !json_object_get(c->params, s->varying[k]))
+				continue;
+			if (text.n)
+				tm_str_addc(&text, ' ');
+			draw_param_named(c->params, s->varying[k], &text);
+		}
+		if (!text.n)
+			tm_str_add(&text, c->label);
+		c->shown = tm_str_detach(&text);
+	}
+}

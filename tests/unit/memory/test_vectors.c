@@ -1,0 +1,412 @@
+/* Runs vectors.txt: the caching policy against blocks, statistics and events worked out by hand. */
+#include "test.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "memory/caching.h"
+#include "memory/driver.h"
+
+#define SEGMENT_MAX 64
+
+/* A driver that records, over the placement rule or over ascending addresses. */
+struct recorder {
+	struct mem_driver driver, *down;
+	uint64_t capacity, used, next;
+	uint64_t segment[SEGMENT_MAX];
+	size_t segment_n;
+	struct tm_str events;
+};
+
+struct named {
+	char name[8];
+	struct caching_block *block;
+};
+
+struct vector {
+	const char *file;
+	unsigned line, start;             /* start: of the vector */
+	char title[128];
+	struct caching_options options;
+	uint64_t cap, device;
+	bool down;
+	struct recorder recorder;
+	struct caching *c;                /* made by the first step that needs it */
+	struct named blocks[32];
+	size_t block_n, checks;
+};
+
+#define fail_here(v, ...) do { \
+	print_error("vectors.txt:%u (vector %s): ", (v)->line, (v)->title); \
+	fail_msg(__VA_ARGS__); \
+} while (0)
+
+static int record_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	struct recorder *r = (struct recorder *)drv;
+
+	if (bytes > r->capacity - r->used)
+		return tm_fail(err, TM_EOOM, "the device is full");
+	if (r->down) {
+		if (r->down->alloc(r->down, bytes, addr, err))
+			fail_msg("no addresses");
+	} else {
+		*addr = r->next;
+		r->next += (bytes + (32u << 20)) & ~((32ull << 20) - 1);
+	}
+	r->used += bytes;
+	assert_true(r->segment_n < SEGMENT_MAX);
+	r->segment[r->segment_n++] = *addr;
+	tm_str_addf(&r->events, " segment_alloc#%zu:%llu", r->segment_n, (unsigned long long)bytes);
+	return 0;
+}
+
+static void record_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
+{
+	struct recorder *r = (struct recorder *)drv;
+	size_t i = r->segment_n;
+
+	while (i > 0 && r->segment[i - 1] != addr)
+		i--;
+	assert_true(i > 0);
+	tm_str_addf(&r->events, " segment_free#%zu:%llu", i, (unsigned long long)bytes);
+	r->used -= bytes;
+	if (r->down)
+		r->down->free(r->down, addr, bytes);
+}
+
+static void record_info(struct mem_driver *drv, uint64_t *total, uint64_t *unused)
+{
+	struct recorder *r = (struct recorder *)drv;
+
+	*total = r->capacity;
+	*unused = r->capacity - r->used;
+}
+
+static uint64_t size_of(struct vector *v, const char *text)
+{
+	char *end;
+	uint64_t n = strtoull(text, &end, 10);
+
+	if (tm_starts_with(end, "MiB"))
+		n <<= 20;
+	else if (tm_starts_with(end, "KiB"))
+		n <<= 10;
+	if (*end == 'M' || *end == 'K')
+		end += 3;
+	if (*end == '+')
+		n += strtoull(end + 1, &end, 10);
+	else if (*end == '-')
+		n -= strtoull(end + 1, &end, 10);
+	if (end == text || *end)
+		fail_here(v, "not a size: %s", text);
+	return n;
+}
+
+static void open_vector(struct vector *v)
+{
+	struct mem_policy_config cfg = { .conf = "", .cap_bytes = v->cap, .driver = &v->recorder.driver };
+
+	if (v->c)
+		return;
+	v->recorder.driver = (struct mem_driver){ record_alloc, record_free, record_info, NULL };
+	v->recorder.capacity = v->device;
+	v->recorder.next = 1ull << 40;
+	v->recorder.down = v->down ? driver_space_new(1ull << 40) : NULL;
+	tm_str_init(&v->recorder.events);
+	v->c = caching_new(&cfg, &v->options);
+}
+
+static void close_vector(struct vector *v)
+{
+	if (!v->c)
+		return;
+	if (!v->checks)
+		fail_here(v, "nothing was checked");
+	caching_destroy(v->c);
+	assert_int_equal(v->recorder.used, 0);
+	if (v->recorder.down)
+		v->recorder.down->close(v->recorder.down);
+	tm_str_free(&v->recorder.events);
+}
+
+static struct named *block_named(struct vector *v, const char *name)
+{
+	for (size_t i = 0; i < v->block_n; i++)
+		if (strcmp(v->blocks[i].name, name) == 0)
+			return &v->blocks[i];
+	return NULL;
+}
+
+static void do_malloc(struct vector *v, char **word, size_t n)
+{
+	struct named *slot = block_named(v, word[1]);
+	struct tm_err err = { 0 };
+
+	if (!slot) {
+		assert_true(v->block_n < TM_ARRAY_N(v->blocks));
+		slot = &v->blocks[v->block_n++];
+		snprintf(slot->name, sizeof slot->name, "%s", word[1]);
+	}
+	if (slot->block)
+		fail_here(v, "%s is in use", word[1]);
+	if (caching_malloc(v->c, size_of(v, word[2]), n > 3 ? size_of(v, word[3]) : 0, &slot->block, &err))
+		fail_here(v, "%s", err.text);
+	assert_int_equal(slot->block->requested, size_of(v, word[2]));
+	tm_str_addf(&v->recorder.events, " alloc:%llu", (unsigned long long)size_of(v, word[2]));
+}
+
+static void add_allocated(void *arg, const struct caching_segment *segment, const struct caching_block *block)
+{
+	(void)segment;
+	if (block->allocated)
+		tm_str_addf(arg, " %llx+%llx", (unsigned long long)block->addr, (unsigned long long)block->size);
+}
+
+static void do_oom(struct vector *v, char **word, const char *rest)
+{
+	struct tm_str before = TM_STR_INIT, after = TM_STR_INIT;
+	struct caching_block *block = NULL;
+	struct tm_err err = { 0 };
+
+	caching_each_block(v->c, add_allocated, &before);
+	if (caching_malloc(v->c, size_of(v, word[1]), 0, &block, &err) != TM_EOOM)
+		fail_here(v, "was not refused");
+	assert_null(block);
+	caching_each_block(v->c, add_allocated, &after);
+	if (strcmp(before.s, after.s) != 0)
+		fail_here(v, "blocks in use changed from%s to%s", before.s, after.s);
+	if (*rest && !strstr(err.text, rest))
+		fail_here(v, "\"%s\" is not in: %s", rest, err.text);
+	tm_str_addf(&v->recorder.events, " oom:%llu", (unsigned long long)size_of(v, word[1]));
+	tm_str_free(&before);
+	tm_str_free(&after);
+	v->checks++;
+}
+
+static void do_free(struct vector *v, const char *name)
+{
+	struct named *slot = block_named(v, name);
+
+	if (!slot || !slot->block)
+		fail_here(v, "%s is not in use", name);
+	tm_str_addf(&v->recorder.events, " free:%llu", (unsigned long long)slot->block->requested);
+	caching_free(v->c, slot->block);
+	slot->block = NULL;
+}
+
+static void add_layout(void *arg, const struct caching_segment *segment, const struct caching_block *block)
+{
+	if (block == segment->first && ((struct tm_str *)arg)->n)
+		tm_str_add(arg, " |");
+	tm_str_addf(arg, " %c%llu", block->allocated ? 'A' : 'F', (unsigned long long)block->size);
+}
+
+static void expect_text(struct vector *v, const char *what, const char *is, const char *want)
+{
+	v->checks++;
+	if (strcmp(is, want) != 0)
+		fail_here(v, "%s is\n  %s\nexpected\n  %s", what, is, want);
+}
+
+static void do_layout(struct vector *v, char **word, size_t n)
+{
+	struct tm_str is = TM_STR_INIT, want = TM_STR_INIT;
+
+	caching_each_block(v->c, add_layout, &is);
+	for (size_t i = 1; i < n && strcmp(word[i], "none") != 0; i++) {
+		if (*word[i] == '|')
+			tm_str_add(&want, " |");
+		else
+			tm_str_addf(&want, " %c%llu", *word[i], (unsigned long long)size_of(v, word[i] + 1));
+	}
+	expect_text(v, "layout", is.s, want.s);
+	tm_str_free(&is);
+	tm_str_free(&want);
+}
+
+static void do_events(struct vector *v, char **word, size_t n)
+{
+	struct tm_str want = TM_STR_INIT;
+
+	for (size_t i = 1; i < n; i++) {
+		char *colon = strchr(word[i], ':');
+
+		if (!colon)
+			fail_here(v, "an event is KIND:SIZE");
+		tm_str_addf(&want, " %.*s:%llu", (int)(colon - word[i]), word[i],
+			    (unsigned long long)size_of(v, colon + 1));
+	}
+	expect_text(v, "events", v->recorder.events.s, want.s);
+	tm_str_reset(&v->recorder.events);
+	tm_str_free(&want);
+}
+
+struct lookup {
+	const char *name;
+	int64_t value;
+	bool found;
+};
+
+static void look_up(void *arg, const char *name, int64_t value)
+{
+	struct lookup *l = arg;
+
+	if (strcmp(l->name, name) == 0) {
+		l->value = value;
+		l->found = true;
+	}
+}
+
+static void expect_stat(struct vector *v, const char *name, uint64_t want)
+{
+	struct lookup l = { .name = name };
+
+	caching_stats_each(&v->c->stats, look_up, &l);
+	v->checks++;
+	if (!l.found)
+		fail_here(v, "there is no statistic %s", name);
+	if (l.value != (int64_t)want)
+		fail_here(v, "%s is %lld, expected %llu", name, (long long)l.value, (unsigned long long)want);
+}
+
+static void do_gauge(struct vector *v, char **word, size_t n)
+{
+	static const char *const field[] = { "current", "peak", "allocated", "freed" };
+
+	if (n != 6)
+		fail_here(v, "gauge NAME and four numbers");
+	for (size_t i = 0; i < TM_ARRAY_N(field); i++) {
+		char name[96];
+
+		snprintf(name, sizeof name, "%s.%s", word[1], field[i]);
+		expect_stat(v, name, size_of(v, word[2 + i]));
+	}
+}
+
+static void do_options(struct vector *v, char **word, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		const char *value = strchr(word[i], '=') + 1;
+
+		if (tm_starts_with(word[i], "max_split="))
+			v->options.max_split_bytes = size_of(v, value);
+		else if (tm_starts_with(word[i], "large_segment="))
+			v->options.large_segment_bytes = size_of(v, value);
+		else if (tm_starts_with(word[i], "non_split_rounding="))
+			v->options.max_non_split_rounding_bytes = size_of(v, value);
+		else if (tm_starts_with(word[i], "gc="))
+			v->options.gc_threshold = strtod(value, NULL);
+		else
+			fail_here(v, "unknown option %s", word[i]);
+	}
+}
+
+/* Lines before the allocator exists; false: none of these. */
+static bool set_up(struct vector *v, char **word, size_t n)
+{
+	if (strcmp(word[0], "options") == 0)
+		do_options(v, word, n);
+	else if (strcmp(word[0], "cap") == 0)
+		v->cap = size_of(v, word[1]);
+	else if (strcmp(word[0], "device") == 0)
+		v->device = size_of(v, word[1]);
+	else if (strcmp(word[0], "addresses") == 0)
+		v->down = strcmp(word[1], "down") == 0;
+	else
+		return false;
+	if (v->c)
+		fail_here(v, "%s belongs before the first step", word[0]);
+	return true;
+}
+
+static void step(struct vector *v, char **word, size_t n, const char *rest)
+{
+	open_vector(v);
+	if (strcmp(word[0], "malloc") == 0 && n >= 3)
+		do_malloc(v, word, n);
+	else if (strcmp(word[0], "oom") == 0 && n >= 2)
+		do_oom(v, word, rest);
+	else if (strcmp(word[0], "free") == 0 && n == 2)
+		do_free(v, word[1]);
+	else if (strcmp(word[0], "empty") == 0)
+		caching_release_all(v->c);
+	else if (strcmp(word[0], "layout") == 0)
+		do_layout(v, word, n);
+	else if (strcmp(word[0], "stat") == 0 && n == 3)
+		expect_stat(v, word[1], size_of(v, word[2]));
+	else if (strcmp(word[0], "gauge") == 0)
+		do_gauge(v, word, n);
+	else if (strcmp(word[0], "events") == 0)
+		do_events(v, word, n);
+	else
+		fail_here(v, "not a step: %s", word[0]);
+	caching_check(v->c);
+}
+
+/* Splits in place; *rest: the line after its second word. */
+static size_t words_of(char *line, char *copy, size_t copy_size, char **word, size_t max, const char **rest)
+{
+	size_t n = 0;
+	char *p = copy;
+
+	snprintf(copy, copy_size, "%s", line);
+	*rest = "";
+	while (*p) {
+		while (*p == ' ')
+			*p++ = '\0';
+		if (!*p)
+			break;
+		if (n == 2)
+			*rest = line + (p - copy);
+		assert_true(n < max);
+		word[n++] = p;
+		p += strcspn(p, " ");
+	}
+	return n;
+}
+
+static void every_vector(void **state)
+{
+	struct tm_str text = TM_STR_INIT;
+	struct tm_err err = { 0 };
+	struct vector *v = tm_xcalloc(1, sizeof *v);
+	size_t vectors = 0;
+	unsigned line = 0;
+
+	(void)state;
+	assert_ok(tm_read_file(TESTS_DIR "/unit/memory/vectors.txt", 1 << 20, &text, &err), &err);
+	for (char *p = text.s, *end; *p; p = end + 1) {
+		char copy[1024], *word[64];
+		const char *rest;
+		size_t n;
+
+		end = p + strcspn(p, "\n");
+		*end = '\0';
+		v->line = ++line;
+		n = words_of(p, copy, sizeof copy, word, TM_ARRAY_N(word), &rest);
+		if (n == 0 || *p == '#')
+			continue;
+		if (strcmp(word[0], "vector") == 0) {
+			close_vector(v);
+			memset(v, 0, sizeof *v);
+			v->line = line;
+			v->device = 1ull << 40;
+			caching_options_default(&v->options);
+			snprintf(v->title, sizeof v->title, "%.100s", p + strlen("vector "));
+			vectors++;
+		} else if (!set_up(v, word, n)) {
+			step(v, word, n, rest);
+		}
+	}
+	close_vector(v);
+	assert_true(vectors >= 30);
+	free(v);
+	tm_str_free(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_vector) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -25,11 +25,29 @@ enum store_mode {
 int store_open(const char *path, enum store_mode mode, struct store **out, struct tm_err *err);
 void store_close(struct store *st);
 const char *store_path(const struct store *st);
+/* A sentence for people about how it was opened (a network file system), or NULL. */
+const char *store_warning(const struct store *st);
+/* No database, or an empty file, opened for reading: TM_ENONE, "run something first". */
+
+/* ---- a full disk -------------------------------------------------------- */
+
+/*
+ * A write that fails for lack of space is rolled back whole and returns
+ * TM_ESTORE; then store_is_full holds and store_need_bytes is about what that write
+ * takes. store_release_reserve folds the log back and deletes the reserve
+ * file (DB-reserve, made when a database is opened for writing): true if that
+ * freed anything; the same write may then be tried once more. After that the
+ * sweep has to stop; opening the database again makes a new reserve.
+ */
+#define STORE_RESERVE_BYTES (256 * 1024)
+bool store_is_full(const struct store *st);
+int64_t store_need_bytes(const struct store *st);
+bool store_release_reserve(struct store *st);
 
 /* ---- writing a sweep -------------------------------------------------- */
 
 struct store_env { const char *host, *cpu, *gpu, *driver, *cuda, *kernel; int64_t gpu_n, gpu_mem;
-	const char *class_key;            /* what decides comparability; hashed here */
+	const char *class_key;            /* what decides comparability; stored as its SHA-256 (tm_sha256_hex) */
 	const json_t *json; };            /* every field */
 struct store_build { const char *commit, *branch, *compiler, *flags, *binary_sha; int dirty; int64_t commit_us; };
 
@@ -56,7 +74,7 @@ int store_sweep_create(struct store *st, const struct store_sweep_new *in,
 int store_sweep_end(struct store *st, int64_t sweep_id, const char *state, struct tm_err *err);
 int store_sweep_beat(struct store *st, int64_t sweep_id, struct tm_err *err);
 
-/* `running`, before the child starts. */
+/* `running`, before the child starts. TM_EENV: not pending any more, another process has taken the sweep over. */
 int store_run_begin(struct store *st, int64_t run_id, const char *device, struct tm_err *err);
 
 struct store_value { const char *metric; double v; int64_t n; bool has_mad; double mad; };
@@ -85,11 +103,20 @@ void store_flags_text(int64_t flags, struct tm_str *out);
 /*
  * The end state with everything it brought, and the `point` rows of its
  * configuration in this sweep, in one transaction. A value that is not
- * finite turns the status into `invalid` with the metric as reason.
+ * finite, or of a metric nobody registered, turns `ok` into `invalid` with the metric
+ * in the reason. A series of an unknown metric registers it without a unit;
+ * a NaN in a series is a missing sample. TM_EENV: the run has ended already
+ * (taken over). Also from `pending` (skipped).
  */
 int store_run_end(struct store *st, const struct store_run_result *r, struct tm_err *err);
 
-/* Metrics are registered from the description before values are written (idempotent). */
+/*
+ * Metrics are registered from the description before values are written
+ * (idempotent; the description has the last word about units). Known from the
+ * start, for the harness: step.median step.p99 throughput.* mem.growth
+ * mem.host.peak loss.first loss.final, and the series step.us step.tokens
+ * step.samples step.loss step.live.
+ */
 int store_metrics_register(struct store *st, const json_t *metrics, struct tm_err *err);
 
 /* ---- resuming ---------------------------------------------------------- */
@@ -100,7 +127,11 @@ struct store_open_sweep {
 	int64_t seed, started_us;
 	int64_t todo, done;               /* runs */
 };
-/* uuid NULL or "": the newest resumable sweep. TM_ENONE if there is none. Fields are freed by store_open_sweep_free. */
+/*
+ * uuid NULL or "": the newest resumable sweep, that is one neither done nor
+ * failed that has runs to do; TM_ENONE if there is none. Else a sweep in any state, by
+ * whatever store_sweep_resolve takes. Fields are freed by store_open_sweep_free.
+ */
 int store_sweep_find(struct store *st, const char *uuid, struct store_open_sweep *out, struct tm_err *err);
 void store_open_sweep_free(struct store_open_sweep *s);
 
@@ -109,6 +140,8 @@ struct store_todo { int64_t run_id, rep, attempt, ord; char *hash, *label, *work
  * Takes the sweep over for `owner`: running rows of the dead owner become
  * `interrupted`, each with a new pending row of attempt + 1; interrupted
  * ones without a successor likewise. Lists what is to do in the order of `ord`.
+ * With nothing to do the sweep becomes `done`. TM_EENV: the owner is no longer
+ * the one that store_sweep_find saw on this connection; somebody else is resuming.
  */
 int store_sweep_take(struct store *st, int64_t sweep_id, const char *owner,
 		     struct store_todo **out, size_t *n, struct tm_err *err);
@@ -119,10 +152,14 @@ void store_todo_free(struct store_todo *v, size_t n);
 /* "12", a uuid or its prefix, NULL or "last": the sweep's id. TM_ENONE with the nearest known ones in the text. */
 int store_sweep_resolve(struct store *st, const char *name, int64_t *out, struct tm_err *err);
 
+/* A run by its run_id, or the newest of a configuration by its label. TM_ENONE likewise. */
+int store_run_resolve(struct store *st, const char *name, int64_t *out, struct tm_err *err);
+
 /*
  * Read-only SQL, one statement; a statement that writes, attaches or loads is
  * refused (TM_EINPUT). Calls `row` for each row with text values (NULL: NULL)
- * after `head` with the column names. Stops when a callback returns non-zero.
+ * after `head` with the column names. Stops when a callback returns non-zero
+ * and returns that. args are bound as texts to ?1, ?2, ….
  */
 struct store_sink {
 	int (*head)(void *arg, int n, const char *const *names);
@@ -134,5 +171,13 @@ int store_query(struct store *st, const char *sql, const char *const *args, size
 
 /* A series, to be freed; TM_ENOTFOUND. Integers are converted. */
 int store_series(struct store *st, int64_t run_id, const char *metric, double **out, size_t *n, struct tm_err *err);
+
+/*
+ * A run with all that belongs to it as one JSON object: the line of
+ * `tidemark export` (docs/database.md). A new reference.
+ */
+int store_run_json(struct store *st, int64_t run_id, json_t **out, struct tm_err *err);
+/* The part of that object which store_run_end would have written, for a result that cannot be stored. */
+json_t *store_result_json(const struct store_run_result *r);
 
 #endif

@@ -184,6 +184,7 @@ int trainer_step(struct trainer *t, int64_t i, struct train_result *out, struct 
 		rc = hash_gradients(t, out->grad_hash, err);
 	if (!rc)
 		rc = optim_update(&optim, t->model, t->updates + 1, err);
+	mem_set_op(t->dev->mem, "loss.read");
 	if (!rc && t->dev->backend->computes) {
 		rc = trainer_loss_sum(t, &sum, err);
 		out->has_loss = true;

@@ -65,7 +65,8 @@ static inline float v_logistic(float x)
  * The standard normal distribution: *cumulative = Φ(x), *density = φ(x).
  * erfc(z) = exp(-z²)·f(t), t = 1/(1 + z/2), z = |x|/√2: the form of
  * Abramowitz & Stegun 7.1.26, with a polynomial fitted by us to a relative
- * error of 1.2e-7 in float arithmetic. Both results share one exp, and Φ keeps
+ * error of 1.2e-7 in float arithmetic. Φ is good to 2e-7 (of which rounding at
+ * 1 is a third). Both results share one exp, and Φ keeps
  * its relative precision for negative x, where 1 + erf(x/√2) loses it.
  */
 static inline void v_normal(float x, float *cumulative, float *density)

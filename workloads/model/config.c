@@ -72,11 +72,16 @@ int model_config_check(const struct model_config *c, const char **bad, struct tm
 			sizes[i].name, sizes[i].v, sizes[i].max);
 		return refuse(sizes[i].name, bad);
 	}
+	if (c->width < c->heads) {
+		tm_fail(err, TM_EINVALID, "width %" PRId64 " is less than the %" PRId64 " heads; the smallest width is %"
+			PRId64, c->width, c->heads, c->heads);
+		return refuse("width", bad);
+	}
 	if (c->width % c->heads) {
+		int64_t below = c->width / c->heads * c->heads;
+
 		tm_fail(err, TM_EINVALID, "width %" PRId64 " cannot be divided by %" PRId64 " heads; "
-			"the nearest widths are %" PRId64 " and %" PRId64, c->width, c->heads,
-			c->width >= c->heads ? c->width / c->heads * c->heads : c->heads,
-			(c->width / c->heads + 1) * c->heads);
+			"the nearest widths are %" PRId64 " and %" PRId64, c->width, c->heads, below, below + c->heads);
 		return refuse("width", bad);
 	}
 	if (!(c->dropout >= 0 && c->dropout < 1)) {

@@ -1,13 +1,15 @@
 # Put before every template. Arguments: data file, second data file, output,
-# terminal (1 svg, 2 png by cairo, 3 png by gd), width, height, margins in pixels
-# left right top bottom, then the template's own numbers. Text comes only from
-# the data files; nothing here is made from it.
-data = ARGV[1]
-more = ARGV[2]
-terminal = int(ARGV[4] + 0)
-W = ARGV[5] + 0.0
-H = ARGV[6] + 0.0
-num(i) = ARGV[10 + i] + 0.0
+# then two lists of numbers separated by blanks (gnuplot passes nine arguments at
+# most): terminal (1 svg, 2 png by cairo, 3 png by gd), width, height, margins in
+# pixels left right top bottom; and the template's own. Text comes only from the
+# data files; nothing here is made from it.
+data = ARG1
+more = ARG2
+frame(i) = word(ARG4, int(i)) + 0.0
+num(i) = word(ARG5, int(i)) + 0.0
+terminal = int(frame(1))
+W = frame(2)
+H = frame(3)
 
 if (terminal == 1) {
 	set terminal svg size W, H dynamic noenhanced font "sans,13" linewidth 1
@@ -18,16 +20,16 @@ if (terminal == 2) {
 if (terminal == 3) {
 	set terminal png size W, H noenhanced
 }
-set output ARGV[3]
+set output ARG3
 
 set encoding utf8
 set datafile separator "\t"
 set datafile commentschars ""
 set datafile columnheaders
-set lmargin at screen (ARGV[7] + 0.0) / W
-set rmargin at screen 1 - (ARGV[8] + 0.0) / W
-set tmargin at screen 1 - (ARGV[9] + 0.0) / H
-set bmargin at screen (ARGV[10] + 0.0) / H
+set lmargin at screen frame(4) / W
+set rmargin at screen 1 - frame(5) / W
+set tmargin at screen 1 - frame(6) / H
+set bmargin at screen frame(7) / H
 
 black = "#000000"
 soft = "#767c85"

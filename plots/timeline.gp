@@ -18,7 +18,7 @@ set style fill solid 1.0 noborder
 # The names of the phases stand in rows inside the top of the plotted area.
 top_y = num(6 + categories + 2) / scale
 row_px = 15.0
-inner = H - ARGV[9] - ARGV[10]
+inner = H - frame(6) - frame(7)
 row_y(r) = top_y * (1 - (9 + row_px * r) / inner)
 set yrange [0 : top_y]
 

@@ -35,12 +35,12 @@ static int collect(const struct draw_sweep *s, struct curve *out, size_t *n, siz
 		const struct draw_run *run = draw_ok_run(s, &s->configs[i], 0);
 		double *v = NULL;
 		size_t len = 0, k = 0;
-		int rc = run ? store_series(s->store, run->id, "loss", &v, &len, err) : TM_ENOTFOUND;
+		int rc = run ? draw_losses(s, run, &v, &len, err) : 0;
 
-		if (rc && rc != TM_ENOTFOUND)
+		if (rc)
 			return rc;
-		if (rc || len < 2) {
-			free(rc ? NULL : v);
+		if (len < 2) {
+			free(v);
 			continue;
 		}
 		while (k < *n && !same(&out[k], v, len))

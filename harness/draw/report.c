@@ -8,7 +8,6 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "draw/gnuplot.h"
 #include "draw/page.h"
 #include "draw/svg.h"
@@ -78,7 +77,7 @@ static int put_template(const struct work *w, const char *name)
 /* ---- one picture ---------------------------------------------------------- */
 
 /* Everything gnuplot is told: names of ours and numbers. NULL-terminated. */
-struct call { char *v[16 + PICTURE_ARGS]; size_t n; };
+struct call { char *v[12]; size_t n; };
 
 static void say(struct call *c, struct tm_str *s)
 {
@@ -86,11 +85,16 @@ static void say(struct call *c, struct tm_str *s)
 	c->v[c->n++] = tm_str_detach(s);
 }
 
-static void say_number(struct call *c, double v)
+/* gnuplot passes at most nine arguments, so numbers travel as lists. */
+static void say_numbers(struct call *c, const double *v, size_t n)
 {
 	struct tm_str s = TM_STR_INIT;
 
-	tm_add_double(&s, v);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			tm_str_addc(&s, ' ');
+		tsv_add_number(&s, v[i]);
+	}
 	say(c, &s);
 }
 
@@ -112,10 +116,8 @@ static void call_of(const struct picture *p, const struct gnuplot *g, const char
 	say(c, &s);
 	tm_str_add(&s, output);
 	say(c, &s);
-	for (size_t i = 0; i < TM_ARRAY_N(fixed); i++)
-		say_number(c, fixed[i]);
-	for (size_t i = 0; i < p->arg_n; i++)
-		say_number(c, p->args[i]);
+	say_numbers(c, fixed, TM_ARRAY_N(fixed));
+	say_numbers(c, p->args, p->arg_n);
 }
 
 static void call_free(struct call *c)
@@ -183,7 +185,7 @@ static int draw(struct work *w, const struct picture *p, struct drawn *d)
 	free(call.v[5]);
 	call.v[5] = tm_xstrdup(final.s);
 	for (size_t i = 0; i < call.n; i++)
-		tm_str_addf(&d->command, " %s", call.v[i]);
+		tm_str_addf(&d->command, strchr(call.v[i], ' ') ? " '%s'" : " %s", call.v[i]);
 out:
 	call_free(&call);
 	tm_str_free(&tmp);

@@ -50,11 +50,35 @@ void tsv_text(struct tsv *t, const char *s, size_t max)
 	text_tsv(&t->text, s, max);
 }
 
+void tsv_add_number(struct tm_str *out, double v)
+{
+	double whole = floor(fabs(v));
+	long long parts = llround((fabs(v) - whole) * 1e9), n = (long long)whole;
+	size_t end;
+
+	if (!(fabs(v) < 1e15)) {
+		tm_add_double(out, v);
+		return;
+	}
+	if (parts == 1000000000) {
+		parts = 0;
+		n++;
+	}
+	tm_str_addf(out, "%s%lld", v < 0 && (n || parts) ? "-" : "", n);
+	if (!parts)
+		return;
+	tm_str_addf(out, ".%09lld", parts);
+	for (end = out->n; out->s[end - 1] == '0'; end--)
+		;
+	out->n = end;
+	out->s[end] = '\0';
+}
+
 void tsv_real(struct tsv *t, double v)
 {
 	next_field(t);
 	if (isfinite(v))
-		tm_add_double(&t->text, v);
+		tsv_add_number(&t->text, v);
 }
 
 void tsv_row(struct tsv *t)

@@ -1,7 +1,7 @@
 /*
  * The data file beside a picture: one header line, one line a row, fields
  * separated by tabs, missing values empty. Texts are cleaned by text_tsv;
- * numbers are written as the shortest text that reads back the same.
+ * numbers in plain decimal notation.
  */
 #ifndef TM_DRAW_TSV_H
 #define TM_DRAW_TSV_H
@@ -25,5 +25,12 @@ void tsv_column(struct tsv *t, const char *name, size_t max);
 void tsv_text(struct tsv *t, const char *s, size_t max);
 void tsv_real(struct tsv *t, double v);                  /* NaN and infinities: empty */
 void tsv_row(struct tsv *t);
+
+/*
+ * A finite number in plain decimal notation, at most 9 digits behind the
+ * point (below a billionth it is 0), for |v| < 1e15; larger ones with an
+ * exponent. gnuplot 5.4 does not take "9e+02" as an argument.
+ */
+void tsv_add_number(struct tm_str *out, double v);
 
 #endif

@@ -129,6 +129,21 @@ int draw_steps(const struct draw_sweep *s, const struct draw_run *run, double **
 	return rc;
 }
 
+int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double **out, size_t *n, struct tm_err *err)
+{
+	/* The second name is what imported results have. */
+	static const char *const names[] = { "step.loss", "loss" };
+	int rc = TM_ENOTFOUND;
+
+	*out = NULL;
+	*n = 0;
+	for (size_t i = 0; i < TM_ARRAY_N(names) && rc == TM_ENOTFOUND; i++)
+		rc = store_series(s->store, run->id, names[i], out, n, err);
+	if (rc == TM_ENOTFOUND)
+		rc = 0;
+	return rc;
+}
+
 void draw_status_text(const struct draw_run *run, struct tm_str *out)
 {
 	tm_str_add(out, run->status);

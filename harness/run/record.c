@@ -1,0 +1,78 @@
+#include "record.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Series keep every step, warm-up included; a NaN is a step without a loss. */
+static size_t make_series(const struct collect_steps *s, struct store_series out[3])
+{
+	size_t n = 0;
+
+	if (!s->n)
+		return 0;
+	out[n++] = (struct store_series){ .metric = "step.time", .i64 = s->us, .n = s->n };
+	if (s->has_loss)
+		out[n++] = (struct store_series){ .metric = "loss", .f64 = s->loss, .n = s->n };
+	if (s->has_live)
+		out[n++] = (struct store_series){ .metric = "mem.live", .i64 = s->live, .n = s->n };
+	return n;
+}
+
+/* The figures of a run that could not be stored, for whoever keeps stderr. */
+static void rescue(const struct store_run_result *r)
+{
+	struct tm_str line = TM_STR_INIT;
+	json_t *o = json_object(), *values = json_object();
+
+	json_object_set_new(o, "e", json_string("unsaved"));
+	json_object_set_new(o, "run", json_integer(r->run_id));
+	json_object_set_new(o, "status", json_string(r->status));
+	if (r->oom)
+		json_object_set_new(o, "oom", json_string(r->oom));
+	if (r->reason)
+		json_object_set_new(o, "reason", json_string(r->reason));
+	for (size_t i = 0; i < r->value_n; i++)
+		json_object_set_new(values, r->values[i].metric, json_real(r->values[i].v));
+	json_object_set_new(o, "values", values);
+	tm_json_canonical(o, &line);
+	tm_str_addc(&line, '\n');
+	tm_write_fd(STDERR_FILENO, line.s, line.n, NULL);
+	json_decref(o);
+	tm_str_free(&line);
+}
+
+static int write_result(struct store *store, const struct store_run_result *r, bool *stop, struct tm_err *err)
+{
+	int rc = store_run_end(store, r, err);
+
+	if (rc != TM_ESTORE)
+		return rc;
+	*stop = true;
+	if (store_is_full(store) && store_release_reserve(store) && !store_run_end(store, r, NULL))
+		return rc;
+	rescue(r);
+	return rc;
+}
+
+int record_run(struct store *store, int64_t run_id, const struct attempt *a, const struct outcome *o,
+	       const char *log, bool *stop, struct tm_err *err)
+{
+	struct store_series series[3];
+	bool ok = !strcmp(o->status, "ok");
+	struct store_run_result r = {
+		.run_id = run_id, .status = o->status, .oom = o->oom, .cause = o->cause[0] ? o->cause : NULL,
+		.reason = o->reason[0] ? o->reason : NULL, .log = a->guarded.report.log_bytes ? log : NULL,
+		.has_exit = o->has_exit, .exit_code = o->exit_code, .has_signal = o->has_signal, .signal = o->signal,
+		.flags = o->flags, .values = o->figures.values, .value_n = ok ? o->figures.n : 0,
+		.series = series, .series_n = make_series(&a->collect.steps, series),
+		.ops = a->collect.ops, .op_n = a->collect.op_n,
+		.events = a->collect.events, .event_n = a->collect.event_n,
+	};
+
+	return write_result(store, &r, stop, err);
+}

@@ -1,0 +1,340 @@
+#include "sweep.h"
+
+#include "delegated.h"
+#include "outcome.h"
+#include "owner.h"
+#include "progress.h"
+#include "record.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct carry {
+	const struct sweep *s;
+	struct run_summary *out;
+	struct signals signals;
+	struct leftovers leftovers;
+	struct progress progress;
+	char *cgroup, *log_dir;
+	int64_t start_us, beat_us;
+};
+
+int sweep_register_metrics(const struct run_request *req, struct tm_err *err)
+{
+	json_t *own = json_pack("[{s:s,s:s,s:s},{s:s,s:s,s:s},{s:s,s:s,s:s}]",
+		"name", "step.time", "unit", "us", "better", "lower",
+		"name", "loss", "unit", "", "better", "lower",
+		"name", "mem.live", "unit", "B", "better", "lower");
+	int rc = store_metrics_register(req->store, own, err);
+
+	json_decref(own);
+	return rc ? rc : store_metrics_register(req->store, json_object_get(describe_json(req->describe), "metrics"), err);
+}
+
+/* ---- counting --------------------------------------------------------------- */
+
+static void count(struct carry *c, const char *status)
+{
+	struct run_summary *out = c->out;
+	unsigned allow = c->s->allow;
+	const struct {
+		const char *status;
+		size_t *n;
+		bool allowed;
+	} kinds[] = {
+		{ "ok", &out->ok, true },
+		{ "oom", &out->oom, allow & SPEC_ALLOW_OOM },
+		{ "timeout", &out->timeout, allow & SPEC_ALLOW_TIMEOUT },
+		{ "crash", &out->crash, allow & SPEC_ALLOW_CRASH },
+		{ "invalid", &out->invalid, allow & SPEC_ALLOW_INVALID },
+		{ "skipped", &out->skipped, true },
+		{ "interrupted", &out->interrupted, false },
+	};
+
+	for (size_t i = 0; i < TM_ARRAY_N(kinds); i++) {
+		if (strcmp(kinds[i].status, status))
+			continue;
+		(*kinds[i].n)++;
+		out->disallowed += !kinds[i].allowed;
+		return;
+	}
+	BUG("status %s", status);
+}
+
+/* ---- one run ------------------------------------------------------------------ */
+
+/* A sign of life for whoever asks whether this sweep has an owner; losing one costs nothing. */
+static void beat(struct carry *c)
+{
+	int64_t now_us = tm_mono_us();
+
+	if (now_us - c->beat_us < OWNER_BEAT_US)
+		return;
+	c->beat_us = now_us;
+	store_sweep_beat(c->s->req->store, c->s->id, NULL);
+}
+
+static void on_tick(void *arg, const struct collect *collect)
+{
+	struct carry *c = arg;
+
+	beat(c);
+	progress_tick(&c->progress, collect);
+}
+
+static void job_text(const struct carry *c, const struct sweep_item *item, const char *run_id, struct tm_str *out)
+{
+	struct spec_point point = {
+		.label = (char *)item->label, .workload = item->workload, .params = (char *)item->params,
+		.measure = item->measure,
+	};
+
+	spec_job(&point, run_id, describe_hash(c->s->req->describe), NULL, out);
+}
+
+static void show_end(struct carry *c, const struct outcome *o, const struct attempt *a)
+{
+	bool ok = !strcmp(o->status, "ok");
+	struct progress_end e = {
+		.status = o->status, .oom = o->oom, .reason = o->reason, .flags = o->flags, .wall_us = a->wall_us,
+		.tokens_s = ok ? o->figures.tokens_s : NAN, .peak_bytes = ok ? o->figures.peak_bytes : NAN,
+	};
+
+	progress_end(&c->progress, &e);
+}
+
+/* A run that could not even be started: its row says so, the sweep stops. */
+static int record_unstarted(struct carry *c, const struct sweep_item *item, const struct tm_err *why)
+{
+	struct store_run_result r = {
+		.run_id = item->run_id, .status = "interrupted", .cause = "spawn", .reason = why->text,
+	};
+
+	count(c, "interrupted");
+	return store_run_end(c->s->req->store, &r, NULL);
+}
+
+static int stuck(struct carry *c, const struct sweep_item *item, const struct attempt *a, const char *device, struct tm_err *err)
+{
+	return tm_fail(err, TM_EENV, "process %ld of run %" PRId64 " cannot be killed, so %s is not free and nothing more can be "
+		       "measured on it; once that process is gone, go on with --resume=%s", (long)a->stuck_pid, item->run_id,
+		       *device ? device : "the device", c->s->uuid);
+}
+
+/* Judges, stores, shows. */
+static int finish_run(struct carry *c, const struct sweep_item *item, struct attempt *a, const json_t *params,
+		      const char *log, struct tm_err *err)
+{
+	struct outcome_input in = {
+		.attempt = a, .limits = &c->s->limits, .measure = &item->measure, .params = params,
+		.metrics = json_object_get(describe_json(c->s->req->describe), "metrics"),
+	};
+	struct outcome o;
+	bool stop = false;
+	int rc;
+
+	outcome_decide(&in, &o);
+	rc = record_run(c->s->req->store, item->run_id, a, &o, log, &stop, err);
+	count(c, o.status);
+	show_end(c, &o, a);
+	if (!rc && a->stuck_n)
+		rc = stuck(c, item, a, tm_json_str(params, "device", ""), err);
+	if (!rc && o.refused)
+		rc = tm_fail(err, TM_EENV, "%s", o.reason);
+	outcome_free(&o);
+	return rc;
+}
+
+static void note_leftovers(struct attempt *a)
+{
+	char text[96];
+	unsigned n = a->guarded.report.left_n;
+
+	if (!a->guarded.done || !n || a->stop != STOP_NOT || a->guarded.report.why != GUARD_BY_ITSELF)
+		return;
+	snprintf(text, sizeof text, "%u process%s outlived the worker and %s ended", n, n == 1 ? "" : "es", n == 1 ? "was" : "were");
+	collect_note(&a->collect, text);
+}
+
+static int run_item(struct carry *c, const struct sweep_item *item, struct tm_err *err)
+{
+	const struct sweep *s = c->s;
+	struct tm_str job = TM_STR_INIT, run_id = TM_STR_INIT, log = TM_STR_INIT;
+	json_t *params = NULL;
+	struct attempt a;
+	int64_t tick_us = progress_tick_us(&c->progress);
+	int rc = tm_json_parse(item->params, strlen(item->params), &params, err);
+
+	if (rc)
+		goto out;
+	tm_str_addf(&run_id, "%s.%" PRId64, s->uuid, item->run_id);
+	tm_str_addf(&log, "%s/%" PRId64 ".log", c->log_dir, item->run_id);
+	job_text(c, item, run_id.s, &job);
+	rc = store_run_begin(s->req->store, item->run_id, tm_json_str(params, "device", ""), err);
+	if (rc)
+		goto out;
+	progress_begin(&c->progress, item->shown, item->rep, item->measure.reps, item->measure.warmup_min + item->measure.steps);
+	struct attempt_options opt = {
+		.guarded = {
+			.guard = s->req->programs.guard, .work = s->req->programs.work, .run_id = run_id.s, .log = log.s,
+			.cgroup = c->cgroup, .job = job.s, .job_n = job.n,
+			.wall_us = s->limits.wall_us, .host_bytes = s->limits.host_bytes,
+		},
+		.silent_us = s->limits.silent_us, .signals = &c->signals, .leftovers = &c->leftovers,
+		.tick_us = tick_us ? tick_us : OWNER_BEAT_US, .tick = on_tick, .arg = c,
+	};
+	rc = attempt_run(&a, &opt, err);
+	if (rc) {
+		record_unstarted(c, item, err);
+		goto out;
+	}
+	if (a.guarded.lost)
+		delegated_end_run(c->cgroup, run_id.s);
+	note_leftovers(&a);
+	rc = finish_run(c, item, &a, params, log.s, err);
+	attempt_free(&a);
+out:
+	json_decref(params);
+	tm_str_free(&job);
+	tm_str_free(&run_id);
+	tm_str_free(&log);
+	return rc;
+}
+
+/* ---- the loop -------------------------------------------------------------------- */
+
+static int skip_rest(struct carry *c, size_t from, const char *reason, struct tm_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = from; !rc && i < c->s->n; i++) {
+		struct store_run_result r = { .run_id = c->s->items[i].run_id, .status = "skipped", .reason = reason };
+
+		rc = store_run_end(c->s->req->store, &r, err);
+		if (!rc)
+			count(c, "skipped");
+	}
+	return rc;
+}
+
+static int run_all(struct carry *c, struct tm_err *err)
+{
+	int64_t limit_us = c->s->limits.sweep_us;
+	char reason[96], text[32];
+
+	for (size_t i = 0; i < c->s->n; i++) {
+		int rc;
+
+		signals_read(&c->signals);
+		if (c->signals.first)
+			return 0;
+		if (limit_us && tm_mono_us() - c->start_us >= limit_us) {
+			snprintf(reason, sizeof reason, "the sweep's limit of %s was reached", tm_duration_exact(limit_us, text));
+			return skip_rest(c, i, reason, err);
+		}
+		if (c->s->req->fail_fast && c->out->disallowed)
+			return skip_rest(c, i, "an earlier run failed (--fail-fast)", err);
+		rc = run_item(c, &c->s->items[i], err);
+		if (rc)
+			return rc;
+		beat(c);
+	}
+	return 0;
+}
+
+/* How it ended and, where something is left, how to go on. */
+static void say_end(struct carry *c, bool left)
+{
+	const struct run_summary *o = c->out;
+	const struct run_request *req = c->s->req;
+	const struct { const char *name; size_t n; } parts[] = {
+		{ "ok", o->ok }, { "oom", o->oom }, { "timeout", o->timeout }, { "crash", o->crash },
+		{ "invalid", o->invalid }, { "skipped", o->skipped }, { "interrupted", o->interrupted },
+	};
+	struct tm_str line = TM_STR_INIT;
+	char took[32];
+
+	if (c->progress.lines) {
+		tm_str_addf(&line, "%zu runs in %s:", o->planned, tm_duration_text((double)(tm_mono_us() - c->start_us) / 1e6, took));
+		for (size_t i = 0; i < TM_ARRAY_N(parts); i++)
+			if (parts[i].n)
+				tm_str_addf(&line, " %zu %s", parts[i].n, parts[i].name);
+		progress_say(&c->progress, line.s);
+	}
+	if (left && req->verbose >= 0) {
+		tm_str_reset(&line);
+		tm_str_addf(&line, "the sweep is saved; go on with: tidemark --db %s run --resume=%s", store_path(req->store), c->s->uuid);
+		progress_say(&c->progress, line.s);
+	}
+	tm_str_free(&line);
+}
+
+static int stopped_by(struct carry *c, struct tm_err *err)
+{
+	if (!c->signals.first)
+		return 0;
+	c->out->stopped_by = c->signals.first;
+	return c->signals.first == SIGINT ? tm_fail(err, TM_EINTR, "interrupted") : tm_fail(err, TM_ETERM, "terminated by a signal");
+}
+
+/* The full disk is the only refusal of the store that one can do something about from here. */
+static int explain_full(struct carry *c, int rc, struct tm_err *err)
+{
+	const struct store *store = c->s->req->store;
+	char need[32];
+
+	if (rc != TM_ESTORE || !store_is_full(store))
+		return rc;
+	return tm_fail_at(err, TM_ESTORE, store_path(store), 0, 0, "the disk is full: about %s are needed; free some space, then go on with --resume=%s",
+			  tm_size_text((double)store_need_bytes(store), need), c->s->uuid);
+}
+
+static int end_sweep(struct carry *c, int rc, struct tm_err *err)
+{
+	const struct run_summary *o = c->out;
+	bool left = o->interrupted || o->ok + o->oom + o->timeout + o->crash + o->invalid + o->skipped < o->planned;
+	int sig = stopped_by(c, rc ? NULL : err), end;
+
+	/* where the store refuses everything the sweep stays open, and its owner dead: that too can be resumed */
+	end = store_sweep_end(c->s->req->store, c->s->id, left ? "interrupted" : "done", rc || sig ? NULL : err);
+	progress_fini(&c->progress);
+	say_end(c, left);
+	if (rc)
+		return explain_full(c, rc, err);
+	return sig ? sig : end;
+}
+
+int sweep_carry_out(const struct sweep *s, struct run_summary *out, struct tm_err *err)
+{
+	struct carry c = { .s = s, .out = out, .start_us = tm_mono_us() };
+	int rc;
+
+	out->planned = s->n;
+	c.beat_us = c.start_us;
+	c.log_dir = tm_path_join(s->req->log_dir, s->uuid);
+	/* without a place for logs the runs go on; those that print are flagged */
+	tm_mkdirs(c.log_dir, NULL);
+	signals_init(&c.signals);
+	leftovers_init(&c.leftovers);
+	c.cgroup = delegated_open();
+	progress_init(&c.progress, s->req->progress, s->req->color, s->req->verbose, s->n);
+	rc = run_all(&c, err);
+	rc = end_sweep(&c, rc, err);
+	delegated_close(c.cgroup);
+	leftovers_fini(&c.leftovers);
+	signals_fini(&c.signals);
+	rmdir(c.log_dir);                 /* only if nothing was printed */
+	free(c.log_dir);
+	return rc;
+}

@@ -18,6 +18,7 @@ enum table_kind {
 	TABLE_INT, TABLE_REAL,            /* right, as is */
 	TABLE_BYTES,      /* people see 1.50 GiB, machines bytes */
 	TABLE_SECONDS,    /* people see 12.3 ms, machines seconds */
+	TABLE_ANY,        /* as the cells are: numbers right where there is nothing else, texts left */
 };
 
 struct table *table_new(void);
@@ -31,7 +32,10 @@ void table_real(struct table *t, double v);                 /* NaN: missing */
 void table_null(struct table *t);
 void table_row(struct table *t);
 size_t table_rows(const struct table *t);
-/* Appends the whole to *out. width 0: no limit; else long texts are shortened in the middle to fit. */
+/*
+ * Appends the whole to *out. width 0: no limit; else long texts are shortened in the middle to fit.
+ * People see reals with six digits (never fewer than the integer part has), machines all of them.
+ */
 void table_print(const struct table *t, enum cli_format format, unsigned width, struct tm_str *out);
 
 #endif

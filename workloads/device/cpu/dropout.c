@@ -6,45 +6,50 @@
 
 #include "device/random.h"
 
-enum { LANES = 8, BLOCK = 4 * LANES };
+enum { GROUPS = 32, BLOCK = 4 * GROUPS };
 
-/* Philox over LANES consecutive groups: random_group with the loops turned round, so that lanes are vectors. */
-static inline void philox_lanes(uint32_t w[4][LANES], uint64_t group, struct random_at at)
+/*
+ * Philox over GROUPS consecutive groups: random_group, with the loop over
+ * groups outside and the rounds unrolled, which is what the compiler can turn
+ * into vectors of counters. words[k] holds word k of every group.
+ */
+static inline void philox_block(uint32_t words[4][GROUPS], uint64_t group, struct random_at at)
 {
-	uint32_t key_0 = (uint32_t)at.seed, key_1 = (uint32_t)(at.seed >> 32);
+	for (int j = 0; j < GROUPS; j++) {
+		uint32_t a = (uint32_t)(group + (uint64_t)j), b = (uint32_t)((group + (uint64_t)j) >> 32);
+		uint32_t c = at.site, d = at.step;
+		uint32_t key_0 = (uint32_t)at.seed, key_1 = (uint32_t)(at.seed >> 32);
 
-	for (int j = 0; j < LANES; j++) {
-		w[0][j] = (uint32_t)(group + (uint64_t)j);
-		w[1][j] = (uint32_t)((group + (uint64_t)j) >> 32);
-		w[2][j] = at.site;
-		w[3][j] = at.step;
-	}
-	for (int round = 0; round < PHILOX_ROUNDS; round++) {
-		for (int j = 0; j < LANES; j++) {
-			uint64_t a = (uint64_t)PHILOX_MUL_0 * w[0][j], b = (uint64_t)PHILOX_MUL_1 * w[2][j];
+		#pragma GCC unroll 10
+		for (int round = 0; round < PHILOX_ROUNDS; round++) {
+			uint64_t low = (uint64_t)PHILOX_MUL_0 * a, high = (uint64_t)PHILOX_MUL_1 * c;
 
-			w[0][j] = (uint32_t)(b >> 32) ^ w[1][j] ^ key_0;
-			w[1][j] = (uint32_t)b;
-			w[2][j] = (uint32_t)(a >> 32) ^ w[3][j] ^ key_1;
-			w[3][j] = (uint32_t)a;
+			a = (uint32_t)(high >> 32) ^ b ^ key_0;
+			b = (uint32_t)high;
+			c = (uint32_t)(low >> 32) ^ d ^ key_1;
+			d = (uint32_t)low;
+			key_0 += PHILOX_KEY_0;
+			key_1 += PHILOX_KEY_1;
 		}
-		key_0 += PHILOX_KEY_0;
-		key_1 += PHILOX_KEY_1;
+		words[0][j] = a;
+		words[1][j] = b;
+		words[2][j] = c;
+		words[3][j] = d;
 	}
 }
 
-/* The factors of elements 4·group … 4·group + BLOCK - 1. */
+/* The factors of the `blocks` blocks of elements that begin with `group`. */
 CPU_CLONES
 static void block_factors(float *factor, uint64_t group, int64_t blocks, uint32_t below, float scale,
 			  struct random_at at)
 {
-	for (int64_t b = 0; b < blocks; b++, group += LANES, factor += BLOCK) {
-		uint32_t w[4][LANES];
+	for (int64_t b = 0; b < blocks; b++, group += GROUPS, factor += BLOCK) {
+		uint32_t words[4][GROUPS];
 
-		philox_lanes(w, group, at);
-		for (int j = 0; j < LANES; j++)
+		philox_block(words, group, at);
+		for (int j = 0; j < GROUPS; j++)
 			for (int k = 0; k < 4; k++)
-				factor[4 * j + k] = w[k][j] < below ? 0.0f : scale;
+				factor[4 * j + k] = words[k][j] < below ? 0.0f : scale;
 	}
 }
 
@@ -63,12 +68,12 @@ void cpu_drop_factors(float *factor, uint64_t first, int64_t n, float p, struct 
 			factor[i] = edge[skip + i];
 		factor += take;
 		n -= take;
-		group += LANES;
+		group += GROUPS;
 	}
 	whole = n / BLOCK;
 	block_factors(factor, group, whole, below, scale, at);
 	if (n % BLOCK) {
-		block_factors(edge, group + (uint64_t)(whole * LANES), 1, below, scale, at);
+		block_factors(edge, group + (uint64_t)(whole * GROUPS), 1, below, scale, at);
 		for (int64_t i = 0; i < n % BLOCK; i++)
 			factor[whole * BLOCK + i] = edge[i];
 	}

@@ -42,13 +42,10 @@ int cpu_norm_fwd(struct device *dev, const struct op_norm_fwd *a, void *ws, stru
 	return 0;
 }
 
-/*
- * Sums over rows of dy and of dy·x̂ for n ≤ CPU_SUM_COLS columns; x̂ is
- * computed again, which is cheaper than keeping it.
- */
-CPU_CLONES
-static void parameter_sums(double *sum_gamma, double *sum_beta, const float *dy, const float *x,
-			   const float *mean, const float *rstd, int64_t rows, int64_t stride, int64_t n)
+/* The body of parameter_sums; inlined with a constant n for full tiles, so that the sums stay in registers. */
+static inline __attribute__((always_inline))
+void parameter_sums_n(double *sum_gamma, double *sum_beta, const float *dy, const float *x, const float *mean,
+		      const float *rstd, int64_t rows, int64_t stride, int64_t n)
 {
 	for (int64_t begin = 0; begin < rows; begin += CPU_SUM_ROWS) {
 		int64_t end = cpu_min(begin + CPU_SUM_ROWS, rows);
@@ -70,6 +67,20 @@ static void parameter_sums(double *sum_gamma, double *sum_beta, const float *dy,
 	}
 }
 
+/*
+ * Sums over rows of dy·x̂ and of dy for n ≤ CPU_SUM_COLS columns; x̂ is
+ * computed again, which is cheaper than keeping it.
+ */
+CPU_CLONES
+static void parameter_sums(double *sum_gamma, double *sum_beta, const float *dy, const float *x,
+			   const float *mean, const float *rstd, int64_t rows, int64_t stride, int64_t n)
+{
+	if (n == CPU_SUM_COLS)
+		parameter_sums_n(sum_gamma, sum_beta, dy, x, mean, rstd, rows, stride, CPU_SUM_COLS);
+	else
+		parameter_sums_n(sum_gamma, sum_beta, dy, x, mean, rstd, rows, stride, n);
+}
+
 static void parameter_gradients(struct device *dev, const struct op_norm_bwd *a, int64_t rows, int64_t n)
 {
 	float *dgamma = tensor_f32(a->dgamma), *dbeta = tensor_f32(a->dbeta);
@@ -88,39 +99,31 @@ static void parameter_gradients(struct device *dev, const struct op_norm_bwd *a,
 	}
 }
 
-enum { ROW_LANES = 16 };
-
-/*
- * One row: with g = dy·gamma, dx = rstd · (g - mean(g) - x̂ · mean(g·x̂)).
- * The two means over a row in 16 lanes of float, blocks of 64 to a double.
- */
+/* g = dy·gamma and g·x̂ of a piece of a row. */
 CPU_CLONES
+static void products(float *g, float *g_hat, const float *dy, const float *gamma, const float *x, float mean,
+		     float rstd, int64_t n)
+{
+	for (int64_t j = 0; j < n; j++) {
+		g[j] = dy[j] * gamma[j];
+		g_hat[j] = g[j] * ((x[j] - mean) * rstd);
+	}
+}
+
+/* One row: dx = rstd · (g - mean(g) - x̂ · mean(g·x̂)); here the two means. */
 static void row_means(float means[2], const float *dy, const float *gamma, const float *x, float mean, float rstd,
 		      int64_t n)
 {
+	enum { PIECE = 1024 };
+	float g[PIECE], g_hat[PIECE];
 	double sum = 0, sum_hat = 0;
 
-	for (int64_t begin = 0; begin < n; begin += ROW_LANES * CPU_SUM_ROWS) {
-		int64_t end = cpu_min(begin + ROW_LANES * CPU_SUM_ROWS, n), i = begin;
-		float lane[ROW_LANES] = { 0 }, lane_hat[ROW_LANES] = { 0 };
+	for (int64_t at = 0; at < n; at += PIECE) {
+		int64_t piece = cpu_min(PIECE, n - at);
 
-		for (; i + ROW_LANES <= end; i += ROW_LANES)
-			for (int j = 0; j < ROW_LANES; j++) {
-				float g = dy[i + j] * gamma[i + j];
-
-				lane[j] += g;
-				lane_hat[j] += g * ((x[i + j] - mean) * rstd);
-			}
-		for (; i < end; i++) {
-			float g = dy[i] * gamma[i];
-
-			lane[i % ROW_LANES] += g;
-			lane_hat[i % ROW_LANES] += g * ((x[i] - mean) * rstd);
-		}
-		for (int j = 0; j < ROW_LANES; j++) {
-			sum += (double)lane[j];
-			sum_hat += (double)lane_hat[j];
-		}
+		products(g, g_hat, dy + at, gamma + at, x + at, mean, rstd, piece);
+		sum += cpu_sum(g, piece);
+		sum_hat += cpu_sum(g_hat, piece);
 	}
 	means[0] = (float)(sum / (double)n);
 	means[1] = (float)(sum_hat / (double)n);

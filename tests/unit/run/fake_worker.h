@@ -1,0 +1,253 @@
+/*
+ * A worker for these tests: the test program itself, started anew with
+ * TIDEMARK_TEST_WORKER in its environment. It reads a job like the real one
+ * and behaves as params.mode says, mostly badly.
+ */
+#ifndef TM_TEST_FAKE_WORKER_H
+#define TM_TEST_FAKE_WORKER_H
+
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static int64_t fake_seq, fake_start_us;
+
+__attribute__((format(printf, 2, 3)))
+static void fake_event(const char *kind, const char *fmt, ...)
+{
+	struct tm_str line = TM_STR_INIT;
+	va_list ap;
+
+	tm_str_addf(&line, "{\"e\":\"%s\",\"seq\":%" PRId64 ",\"t_us\":%" PRId64 "%s", kind, fake_seq++,
+		    tm_mono_us() - fake_start_us, *fmt ? "," : "");
+	va_start(ap, fmt);
+	tm_str_vaddf(&line, fmt, ap);
+	va_end(ap);
+	tm_str_add(&line, "}\n");
+	if (tm_write_fd(3, line.s, line.n, NULL))
+		_exit(9);
+	tm_str_free(&line);
+}
+
+static void fake_raw(const char *text)
+{
+	if (tm_write_fd(3, text, strlen(text), NULL))
+		_exit(9);
+}
+
+/* Two warm-up and four counted steps with a falling loss. */
+static void fake_steps(int64_t each_us)
+{
+	fake_event("phase", "\"name\":\"warmup\",\"at\":\"begin\"");
+	fake_event("steps", "\"i0\":0,\"phase\":\"warmup\",\"us\":[900,800],\"tokens\":[64,64],\"samples\":[8,8],"
+		   "\"loss\":[3.5,3.25],\"live\":[1000,1000]");
+	fake_event("phase", "\"name\":\"measure\",\"at\":\"begin\"");
+	tm_sleep_us(4 * each_us + 100);
+	fake_event("steps", "\"i0\":2,\"phase\":\"train\",\"us\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],"
+		   "\"tokens\":[64,64,64,64],\"samples\":[8,8,8,8],\"loss\":[3,2.75,2.5,2.25],\"live\":[1000,1000,1000,1000]",
+		   each_us, each_us, each_us, each_us);
+	fake_event("phase", "\"name\":\"measure\",\"at\":\"end\"");
+}
+
+static void fake_result(void)
+{
+	fake_event("result", "\"steps\":4,\"first\":2,\"settled\":true,\"work\":{\"steps\":4,\"tokens\":256,\"samples\":32},"
+		   "\"metrics\":{\"mem.requested.peak\":1000,\"mem.allocated.peak\":1024,\"mem.reserved.peak\":2048}");
+}
+
+static _Noreturn void fake_for_ever(void)
+{
+	for (;;)
+		pause();
+}
+
+static void fake_fork(const char *mode)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return;
+	if (strcmp(mode, "pipe-held"))
+		close(3);
+	if (strcmp(mode, "child"))
+		setsid();
+	if (!strcmp(mode, "double") && fork())
+		_exit(0);
+	if (!strcmp(mode, "stopped"))
+		raise(SIGSTOP);
+	signal(SIGTERM, SIG_IGN);
+	fake_for_ever();
+}
+
+static void fake_hang(const char *mode)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	if (!strcmp(mode, "spin"))
+		for (volatile unsigned long i = 0; ; i++)
+			;
+	if (!strcmp(mode, "ignore-term"))
+		sigaction(SIGTERM, &ignore, NULL);
+	if (!strcmp(mode, "stop"))
+		raise(SIGSTOP);
+	if (!strcmp(mode, "close-stdout")) {
+		close(1);
+		close(2);
+	}
+	if (!strcmp(mode, "half-line")) {
+		fake_raw("{\"e\":\"steps\",\"us\":[1");
+		for (;;) {
+			fake_raw(",1");
+			tm_sleep_us(2000);
+		}
+	}
+	if (!strcmp(mode, "chatter")) {
+		static const char line[] = "all work and no play makes a dull log\n";
+
+		for (;;)
+			if (write(1, line, sizeof line - 1) < 0 || write(2, line, sizeof line - 1) < 0)
+				_exit(9);
+	}
+	fake_for_ever();
+}
+
+/* Host memory that is really there. */
+static void fake_grow(size_t bytes)
+{
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		_exit(9);
+	for (size_t i = 0; i < bytes; i += 4096)
+		p[i] = 1;
+}
+
+static bool fake_is(const char *mode, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strcmp(mode, *list))
+			return true;
+	return false;
+}
+
+static int fake_end(const char *mode)
+{
+	if (!strcmp(mode, "exit7")) {
+		fprintf(stderr, "first\nlast words\n\n");
+		return 7;
+	}
+	if (!strcmp(mode, "segv") || !strcmp(mode, "kill9"))
+		raise(!strcmp(mode, "segv") ? SIGSEGV : SIGKILL);
+	if (!strcmp(mode, "no-result"))
+		return 0;
+	if (!strcmp(mode, "oom") || !strcmp(mode, "suspected")) {
+		fake_event("oom", "\"kind\":\"cap\",\"op\":\"matmul\",\"step\":5,\"asked\":4096,\"allocated\":1000,\"reserved\":2048%s",
+			   !strcmp(mode, "suspected") ? ",\"suspected\":true" : "");
+		return 3;
+	}
+	if (!strcmp(mode, "oom-untold"))
+		return 3;
+	if (!strcmp(mode, "data") || !strcmp(mode, "library")) {
+		fake_event("fail", "\"cause\":\"%s\",\"text\":\"it broke\",\"step\":3", mode);
+		return 4;
+	}
+	if (!strcmp(mode, "refused")) {
+		fake_event("refused", "\"code\":21,\"text\":\"no such device\"");
+		return 21;
+	}
+	if (!strcmp(mode, "nan"))
+		fake_raw("{\"e\":\"mem\",\"seq\":6,\"t_us\":99000000,\"requested\":NaN}\n");
+	if (!strcmp(mode, "1e999"))
+		fake_raw("{\"e\":\"mem\",\"seq\":6,\"t_us\":99000000,\"requested\":1e999}\n");
+	if (!strcmp(mode, "cut"))
+		fake_raw("{\"e\":\"mem\",\"seq\":6");
+	if (strcmp(mode, "cut"))
+		fake_result();
+	if (!strcmp(mode, "after-result"))
+		fake_event("note", "\"text\":\"one word more\"");
+	return 0;
+}
+
+/* The highest descriptor that is open. */
+static int fake_highest_fd(void)
+{
+	int highest = -1;
+
+	for (int fd = 0; fd < 1024; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			highest = fd;
+	return highest;
+}
+
+static int fake_worker(void)
+{
+	static const char *const hangs[] = { "sleep", "spin", "ignore-term", "stop", "close-stdout", "half-line", "chatter", NULL };
+	static const char *const forks[] = { "child", "setsid", "stopped", "double", "pipe-held", NULL };
+	struct tm_str job = TM_STR_INIT;
+	const json_t *params;
+	const char *mode;
+	json_t *json;
+
+	fake_start_us = tm_mono_us();
+	if (tm_read_fd(0, 1 << 20, &job, NULL) || tm_json_parse(job.s, job.n, &json, NULL))
+		return 20;
+	params = json_object_get(json, "params");
+	mode = tm_json_str(params, "mode", "ok");
+	if (!strcmp(mode, "open-fd"))
+		open("/dev/null", O_RDONLY);
+	if (fake_highest_fd() != 3)
+		return 13;
+	if (tm_json_i64(params, "deathsig", 0))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fake_event("hello", "\"v\":1,\"pid\":%d,\"workload\":\"fake\"", (int)getpid());
+	fake_event("phase", "\"name\":\"load\",\"at\":\"begin\"");
+	if (tm_json_i64(params, "grow", 0))
+		fake_grow((size_t)tm_json_i64(params, "grow", 0));
+	if (fake_is(mode, forks))
+		fake_fork(mode);
+	if (fake_is(mode, hangs))
+		fake_hang(mode);
+	fake_steps(tm_json_i64(params, "step_us", 100));
+	return fake_end(mode);
+}
+
+/* ---- for the tests ----------------------------------------------------------- */
+
+/* First thing in main: in the worker this does not return. */
+static void fake_main(void)
+{
+	if (getenv("TIDEMARK_TEST_WORKER") && fcntl(3, F_GETFD) >= 0 && getenv("TIDEMARK_RUN"))
+		exit(fake_worker());
+	setenv("TIDEMARK_TEST_WORKER", "1", 1);
+}
+
+/* Processes of a run that live (zombies are dead), found by what they carry in their environment. */
+static unsigned survivors(const char *run_prefix)
+{
+	struct tm_str entry = TM_STR_INIT;
+	unsigned alive = 0;
+	size_t n;
+	struct tm_proc *v = tm_proc_all(&n);
+
+	tm_str_addf(&entry, "TIDEMARK_RUN=%s", run_prefix);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].state != 'Z' && v[i].state != 'X' && tm_proc_has_env_prefix(v[i].pid, entry.s))
+			alive++;
+	free(v);
+	tm_str_free(&entry);
+	return alive;
+}
+
+#endif

@@ -114,8 +114,7 @@ static void exact(struct tm_str *out, const struct cell *c)
 		tm_add_double(out, c->u.f);
 }
 
-/* Six digits, but never fewer than the integer part has. */
-static void rounded(struct tm_str *out, double v)
+void table_real_text(double v, struct tm_str *out)
 {
 	int before = v == 0 ? 1 : (int)floor(log10(fabs(v))) + 1;
 	double scale = pow(10, before < 6 ? 6 - before : 0);
@@ -138,7 +137,7 @@ static void readable(struct tm_str *out, const struct cell *c, enum table_kind k
 	else if (c->kind == CELL_INT)
 		exact(out, c);
 	else
-		rounded(out, v);
+		table_real_text(v, out);
 }
 
 /* ---- for people: aligned and Markdown ------------------------------------ */

@@ -32,9 +32,12 @@ void table_real(struct table *t, double v);                 /* NaN: missing */
 void table_null(struct table *t);
 void table_row(struct table *t);
 size_t table_rows(const struct table *t);
+
+/* A real as people see it in a table: six digits, never fewer than the integer part has. Appended. */
+void table_real_text(double v, struct tm_str *out);
 /*
  * Appends the whole to *out. width 0: no limit; else long texts are shortened in the middle to fit.
- * People see reals with six digits (never fewer than the integer part has), machines all of them.
+ * People see reals as above, machines all their digits.
  */
 void table_print(const struct table *t, enum cli_format format, unsigned width, struct tm_str *out);
 

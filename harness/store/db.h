@@ -30,6 +30,9 @@ struct store {
 	/* what store_sweep_find saw, so that store_sweep_take notices a rival */
 	int64_t seen_sweep;
 	char *seen_owner;
+	/* settings of the sweep whose run was last made JSON */
+	int64_t spec_sweep;
+	json_t *spec;
 };
 
 extern const char store_schema_sql[];

@@ -83,10 +83,53 @@ static int one(struct store *st, sqlite3_stmt *stmt, json_t *out, const char *ke
 	return 0;
 }
 
+/*
+ * The settings of the run's sweep, read once for all of its runs: those of
+ * 10,000 points are megabytes.
+ */
+static int load_spec(struct store *st, int64_t run_id, struct tm_err *err)
+{
+	int64_t sweep_id = 0;
+	sqlite3_stmt *stmt;
+	int rc = db_int(st, err, &sweep_id, "SELECT sweep_id FROM run WHERE run_id = ?", DB_INT(run_id));
+
+	if (rc == TM_ENOTFOUND)
+		return tm_fail(err, TM_ENONE, "no run %lld in %s", (long long)run_id, st->path);
+	if (rc || (st->spec && st->spec_sweep == sweep_id))
+		return rc;
+	json_decref(st->spec);
+	st->spec = NULL;
+	rc = db_query(st, err, &stmt, "SELECT spec FROM sweep WHERE sweep_id = ?", DB_INT(sweep_id));
+	if (!rc)
+		rc = db_row(st, stmt, err);
+	if (rc < 0)
+		return rc;
+	st->spec_sweep = sweep_id;
+	st->spec = json_loads((const char *)sqlite3_column_text(stmt, 0), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	if (!st->spec)
+		st->spec = text_json((const char *)sqlite3_column_text(stmt, 0));
+	db_leave(stmt);
+	return 0;
+}
+
+/* Of "points" only the one that this run is of: a line is about one run. */
+static json_t *own_spec(const json_t *spec, const char *hash)
+{
+	const json_t *points = json_object_get(spec, "points"), *point = json_object_get(points, hash);
+	json_t *own = json_copy((json_t *)spec);
+
+	if (!json_is_object(points))
+		return own;
+	json_object_set_new(own, "points", json_object());
+	if (point)
+		json_object_set(json_object_get(own, "points"), hash, (json_t *)point);
+	return own;
+}
+
 static int add_heads(struct store *st, int64_t id, json_t *out, struct tm_err *err)
 {
 	sqlite3_stmt *stmt;
-	int rc = db_query(st, err, &stmt, "SELECT s.uuid, s.kind, s.suite, s.spec_sha, s.spec, s.seed, s.tool, s.started_us, s.ended_us, "
+	int rc = db_query(st, err, &stmt, "SELECT s.uuid, s.kind, s.suite, s.spec_sha, s.seed, s.tool, s.started_us, s.ended_us, "
 			  "s.state, s.owner, s.beat_us FROM run r JOIN sweep s USING(sweep_id) WHERE run_id = ?", DB_INT(id));
 
 	if (!rc)
@@ -113,7 +156,8 @@ static int add_heads(struct store *st, int64_t id, json_t *out, struct tm_err *e
 		rc = one(st, stmt, out, "run", err);
 	if (rc)
 		return rc;
-	unfold(json_object_get(out, "sweep"), "spec");
+	json_object_set_new(json_object_get(out, "sweep"), "spec",
+			    own_spec(st->spec, json_string_value(json_object_get(json_object_get(out, "config"), "hash"))));
 	unfold(json_object_get(out, "env"), "json");
 	unfold(json_object_get(out, "config"), "params");
 	return 0;
@@ -221,7 +265,9 @@ int store_run_json(struct store *st, int64_t run_id, json_t **out, struct tm_err
 	int rc;
 
 	json_object_set_new(obj, "tidemark", json_integer(STORE_SCHEMA_VERSION));
-	rc = add_heads(st, run_id, obj, err);
+	rc = load_spec(st, run_id, err);
+	if (!rc)
+		rc = add_heads(st, run_id, obj, err);
 	if (!rc)
 		rc = add_lists(st, run_id, obj, err);
 	if (rc) {

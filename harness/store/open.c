@@ -345,6 +345,7 @@ void store_close(struct store *st)
 	sqlite3_close(st->db);
 	free(st->path);
 	free(st->seen_owner);
+	json_decref(st->spec);
 	free(st);
 }
 

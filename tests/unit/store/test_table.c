@@ -195,7 +195,7 @@ static void reals_for_people(void **state)
 	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
 		struct tm_str out = TM_STR_INIT;
 
-		rounded(&out, cases[i].v);
+		table_real_text(cases[i].v, &out);
 		if (strcmp(out.s, cases[i].want))
 			fail_msg("%g: %s, not %s", cases[i].v, out.s, cases[i].want);
 		tm_str_free(&out);

@@ -1,0 +1,565 @@
+/*
+ * tidemark show: one run whole. Everything comes from the one JSON object
+ * that `export` writes too, so what is shown is what can be carried away.
+ */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/utf8.h"
+#include "cli/command_line.h"
+#include "cli/request.h"
+#include "cli/table.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const struct command command_show;
+
+#define TOP_OPERATORS 15
+#define LOG_LINES 20
+#define LOG_BYTES 65536
+
+/* One page being written: sections with a heading and mostly a table. */
+struct page { struct tm_str out; enum cli_format format; const json_t *run; };
+
+static void heading(struct page *p, const char *text)
+{
+	if (p->format == CLI_MD)
+		tm_str_addf(&p->out, "\n## %s\n\n", text);
+	else
+		tm_str_addf(&p->out, "\n%s\n", text);
+}
+
+/* Prints under the heading unless there is nothing; frees. */
+static void section(struct page *p, const char *title, struct table *t)
+{
+	if (table_rows(t)) {
+		heading(p, title);
+		table_print(t, p->format, isatty(STDOUT_FILENO) ? 160 : 0, &p->out);
+	}
+	table_free(t);
+}
+
+static const json_t *at(const json_t *obj, const char *a, const char *b)
+{
+	return json_object_get(json_object_get(obj, a), b);
+}
+
+static void fact(struct table *t, const char *name, const char *value)
+{
+	if (!value || !*value)
+		return;
+	table_text(t, name);
+	table_text(t, value);
+	table_row(t);
+}
+
+static void fact_of(struct table *t, const json_t *run, const char *group, const char *key, const char *name)
+{
+	const json_t *v = at(run, group, key);
+	struct tm_str s = TM_STR_INIT;
+
+	if (json_is_string(v)) {
+		fact(t, name, json_string_value(v));
+	} else if (json_is_integer(v)) {
+		tm_str_addf(&s, "%" PRId64, (int64_t)json_integer_value(v));
+		fact(t, name, s.s);
+	}
+	tm_str_free(&s);
+}
+
+/* ---- what it was and how it ended ------------------------------------------ */
+
+static void status_fact(struct table *t, const json_t *run)
+{
+	const json_t *r = json_object_get(run, "run");
+	const char *oom = tm_json_str(r, "oom", NULL);
+	struct tm_str s = TM_STR_INIT;
+
+	tm_str_add(&s, tm_json_str(r, "status", "?"));
+	if (oom)
+		tm_str_addf(&s, " (%s)", oom);
+	fact(t, "status", s.s);
+	tm_str_reset(&s);
+	store_flags_text(tm_json_i64(r, "flags", 0), &s);
+	fact(t, "flags", s.s);
+	tm_str_free(&s);
+}
+
+static void time_facts(struct table *t, const json_t *run)
+{
+	const json_t *r = json_object_get(run, "run");
+	int64_t from = tm_json_i64(r, "started_us", 0), to = tm_json_i64(r, "ended_us", 0);
+	char text[32];
+
+	if (from)
+		fact(t, "started", tm_iso_time(from, text));
+	if (from && to)
+		fact(t, "duration", tm_duration_text((double)(to - from) * 1e-6, text));
+}
+
+static void build_fact(struct table *t, const json_t *run)
+{
+	struct tm_str s = TM_STR_INIT;
+
+	tm_str_addf(&s, "%.12s%s", tm_json_str(json_object_get(run, "build"), "commit_sha", "?"),
+		    tm_json_i64(json_object_get(run, "build"), "dirty", 0) ? " with changes" : "");
+	fact(t, "commit", s.s);
+	tm_str_reset(&s);
+	tm_str_addf(&s, "%.8s (%s)", tm_json_str(json_object_get(run, "sweep"), "uuid", "?"),
+		    tm_json_str(json_object_get(run, "sweep"), "suite", ""));
+	fact(t, "sweep", s.s);
+	tm_str_free(&s);
+}
+
+static void overview(struct page *p)
+{
+	struct table *t = table_new();
+	struct tm_str title = TM_STR_INIT;
+	const char *label = tm_json_str(json_object_get(p->run, "config"), "label", "");
+
+	tm_str_addf(&title, "%srun %" PRId64 ": ", p->format == CLI_MD ? "# " : "",
+		    tm_json_i64(json_object_get(p->run, "run"), "run_id", 0));
+	tm_utf8_show(&title, label, strlen(label));
+	tm_str_addf(&p->out, "%s\n\n", title.s);
+	table_column(t, "what", TABLE_TEXT);
+	table_column(t, "is", TABLE_TEXT);
+	status_fact(t, p->run);
+	fact_of(t, p->run, "run", "reason", "reason");
+	fact_of(t, p->run, "run", "cause", "cause");
+	fact_of(t, p->run, "run", "exit_code", "exit code");
+	fact_of(t, p->run, "run", "signal", "signal");
+	fact_of(t, p->run, "run", "device", "device");
+	fact_of(t, p->run, "run", "rep", "repetition");
+	fact_of(t, p->run, "run", "attempt", "attempt");
+	build_fact(t, p->run);
+	fact_of(t, p->run, "env", "host", "host");
+	fact_of(t, p->run, "env", "cpu", "cpu");
+	fact_of(t, p->run, "env", "gpu", "gpu");
+	time_facts(t, p->run);
+	fact_of(t, p->run, "run", "log", "log");
+	table_print(t, p->format, 0, &p->out);
+	table_free(t);
+	tm_str_free(&title);
+}
+
+/* ---- parameters and values ---------------------------------------------------- */
+
+static void written(const char *type, const json_t *v, struct tm_str *out)
+{
+	char text[32];
+
+	if (json_is_integer(v) && json_integer_value(v) >= 0 && strcmp(type, "size") == 0)
+		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
+	else if (json_is_integer(v) && strcmp(type, "duration") == 0)
+		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
+	else if (json_is_string(v))
+		tm_str_add(out, json_string_value(v));
+	else
+		tm_json_canonical(v, out);
+}
+
+static const json_t *description_of(const char *workload, const char *param)
+{
+	const json_t *params = json_object_get(describe_workload(cli_describe(), workload), "params"), *p;
+	size_t i;
+
+	json_array_foreach((json_t *)params, i, p)
+		if (strcmp(tm_json_str(p, "name", ""), param) == 0)
+			return p;
+	return NULL;
+}
+
+static void parameters(struct page *p)
+{
+	const char *workload = tm_json_str(json_object_get(p->run, "config"), "workload", ""), *name;
+	struct table *t = table_new();
+	json_t *v;
+
+	table_column(t, "parameter", TABLE_TEXT);
+	table_column(t, "value", TABLE_TEXT);
+	table_column(t, "default", TABLE_TEXT);
+	json_object_foreach((json_t *)at(p->run, "config", "params"), name, v) {
+		const json_t *about = description_of(workload, name), *def = json_object_get(about, "default");
+		struct tm_str value = TM_STR_INIT, other = TM_STR_INIT;
+
+		written(tm_json_str(about, "type", ""), v, &value);
+		if (def && !json_equal(def, v))
+			written(tm_json_str(about, "type", ""), def, &other);
+		table_text(t, name);
+		table_text(t, value.s);
+		table_text(t, def && json_equal(def, v) ? "" : def ? other.s : NULL);
+		table_row(t);
+		tm_str_free(&value);
+		tm_str_free(&other);
+	}
+	section(p, "Parameters (the default where it differs)", t);
+}
+
+static void readable(double v, const char *unit, struct tm_str *out)
+{
+	char text[32];
+
+	if (strcmp(unit, "B") == 0) {
+		tm_str_add(out, tm_size_text(v, text));
+	} else if (strcmp(unit, "B/step") == 0) {
+		tm_str_addf(out, "%s a step", tm_size_text(v, text));
+	} else if (strcmp(unit, "s") == 0) {
+		tm_str_add(out, tm_duration_text(v, text));
+	} else {
+		table_real_text(v, out);
+		tm_str_addf(out, "%s%s", *unit ? " " : "", unit);
+	}
+}
+
+static void values(struct page *p)
+{
+	struct table *t = table_new();
+	const char *name;
+	json_t *v;
+
+	table_column(t, "metric", TABLE_TEXT);
+	table_column(t, "value", TABLE_TEXT);
+	table_column(t, "MAD", TABLE_TEXT);
+	table_column(t, "samples", TABLE_INT);
+	json_object_foreach(json_object_get(p->run, "values"), name, v) {
+		const char *unit = tm_json_str(v, "unit", "");
+		struct tm_str value = TM_STR_INIT, mad = TM_STR_INIT;
+
+		readable(tm_json_real(v, "v", NAN), unit, &value);
+		if (json_is_number(json_object_get(v, "mad")))
+			readable(tm_json_real(v, "mad", NAN), unit, &mad);
+		table_text(t, name);
+		table_text(t, value.s);
+		table_text(t, mad.n ? mad.s : NULL);
+		table_int(t, tm_json_i64(v, "n", 1));
+		table_row(t);
+		tm_str_free(&value);
+		tm_str_free(&mad);
+	}
+	section(p, "Values", t);
+}
+
+/* ---- memory: peaks by phase and by category ------------------------------------- */
+
+static void bytes_cell(struct table *t, const json_t *obj, const char *key)
+{
+	table_real(t, tm_json_real(obj, key, NAN));
+}
+
+static bool is_event(const json_t *event, const char *kind)
+{
+	return strcmp(tm_json_str(event, "kind", ""), kind) == 0;
+}
+
+static void peaks(struct page *p)
+{
+	static const char *const sizes[] = { "requested", "allocated", "active", "reserved" };
+	struct table *t = table_new();
+	json_t *event;
+	size_t i;
+
+	table_column(t, "peak of", TABLE_TEXT);
+	for (i = 0; i < TM_ARRAY_N(sizes); i++)
+		table_column(t, sizes[i], TABLE_BYTES);
+	table_column(t, "step", TABLE_INT);
+	table_column(t, "phase", TABLE_TEXT);
+	table_column(t, "operator", TABLE_TEXT);
+	json_array_foreach(json_object_get(p->run, "events"), i, event) {
+		const json_t *e = json_object_get(event, "json");
+
+		if (!is_event(event, "peak"))
+			continue;
+		table_text(t, tm_json_str(e, "name", "?"));
+		for (size_t k = 0; k < TM_ARRAY_N(sizes); k++)
+			bytes_cell(t, e, sizes[k]);
+		if (json_object_get(e, "step"))
+			table_int(t, tm_json_i64(e, "step", 0));
+		else
+			table_null(t);
+		table_text(t, tm_json_str(e, "phase", NULL));
+		table_text(t, tm_json_str(e, "op", NULL));
+		table_row(t);
+	}
+	section(p, "Peaks", t);
+}
+
+/* Requested bytes at each peak: a category a row, a peak a column. */
+static void categories(struct page *p)
+{
+	struct table *t = table_new();
+	json_t *names = json_object(), *event, *v;
+	const char *name;
+	size_t i;
+
+	table_column(t, "category", TABLE_TEXT);
+	json_array_foreach(json_object_get(p->run, "events"), i, event) {
+		if (!is_event(event, "peak") || !json_is_object(at(event, "json", "by")))
+			continue;
+		table_column(t, tm_json_str(json_object_get(event, "json"), "name", "?"), TABLE_BYTES);
+		json_object_update_missing(names, (json_t *)at(event, "json", "by"));
+	}
+	json_object_foreach(names, name, v) {
+		table_text(t, name);
+		json_array_foreach(json_object_get(p->run, "events"), i, event)
+			if (is_event(event, "peak") && json_is_object(at(event, "json", "by")))
+				bytes_cell(t, at(event, "json", "by"), name);
+		table_row(t);
+	}
+	json_decref(names);
+	section(p, "Memory by category at each peak", t);
+}
+
+/* ---- operators ------------------------------------------------------------------ */
+
+struct ranked { const json_t *op; double key, second; };
+
+static int by_key(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? 1 : -1;
+	if (x->second != y->second)
+		return x->second < y->second ? 1 : -1;
+	return strcmp(tm_json_str(x->op, "name", ""), tm_json_str(y->op, "name", ""));
+}
+
+static void operators(struct page *p, const char *key, const char *second, const char *title)
+{
+	const json_t *ops = json_object_get(p->run, "ops");
+	struct ranked *v = tm_xcalloc(json_array_size(ops) + 1, sizeof *v);
+	struct table *t = table_new();
+	size_t n = 0;
+
+	for (size_t i = 0; i < json_array_size(ops); i++) {
+		const json_t *op = json_array_get(ops, i);
+
+		v[n] = (struct ranked){ op, tm_json_real(op, key, 0), tm_json_real(op, second, 0) };
+		n += v[n].key > 0 || v[n].second > 0;
+	}
+	qsort(v, n, sizeof *v, by_key);
+	table_column(t, "operator", TABLE_TEXT);
+	table_column(t, "phase", TABLE_TEXT);
+	table_column(t, "calls", TABLE_INT);
+	table_column(t, "time", TABLE_SECONDS);
+	table_column(t, "at the peak", TABLE_BYTES);
+	table_column(t, "largest", TABLE_BYTES);
+	for (size_t i = 0; i < n && i < TOP_OPERATORS; i++) {
+		table_text(t, tm_json_str(v[i].op, "name", ""));
+		table_text(t, tm_json_str(v[i].op, "phase", ""));
+		table_int(t, tm_json_i64(v[i].op, "calls", 0));
+		table_real(t, tm_json_real(v[i].op, "time_us", NAN) * 1e-6);
+		bytes_cell(t, v[i].op, "bytes_at_peak");
+		bytes_cell(t, v[i].op, "bytes_max");
+		table_row(t);
+	}
+	free(v);
+	section(p, title, t);
+}
+
+/* ---- events, log, command ----------------------------------------------------------- */
+
+/* These have a section of their own or are made for plots. */
+static bool is_shown_elsewhere(const json_t *event)
+{
+	static const char *const kinds[] = { "peak", "timeline", "mem", "grad", "op", "hello", "result" };
+
+	for (size_t i = 0; i < TM_ARRAY_N(kinds); i++)
+		if (is_event(event, kinds[i]))
+			return true;
+	return false;
+}
+
+static void events(struct page *p)
+{
+	struct table *t = table_new();
+	json_t *event;
+	size_t i;
+
+	table_column(t, "after", TABLE_SECONDS);
+	table_column(t, "event", TABLE_TEXT);
+	table_column(t, "says", TABLE_TEXT);
+	json_array_foreach(json_object_get(p->run, "events"), i, event) {
+		const json_t *e = json_object_get(event, "json");
+		const char *text = tm_json_str(e, "text", NULL);
+		struct tm_str s = TM_STR_INIT;
+
+		if (is_shown_elsewhere(event))
+			continue;
+		if (text)
+			tm_str_add(&s, text);
+		else
+			tm_json_canonical(e, &s);
+		table_real(t, tm_json_real(event, "t_us", NAN) * 1e-6);
+		table_text(t, tm_json_str(event, "kind", ""));
+		table_text(t, s.s);
+		table_row(t);
+		tm_str_free(&s);
+	}
+	section(p, "Events", t);
+}
+
+static void add_lines(struct page *p, const char *s, const char *end)
+{
+	const char *from = end;
+	int lines = 0;
+
+	if (from > s && from[-1] == '\n')
+		from--;
+	while (from > s && lines < LOG_LINES) {
+		from--;
+		lines += *from == '\n';
+	}
+	from += from > s || *from == '\n';
+	while (from < end) {
+		const char *stop = memchr(from, '\n', (size_t)(end - from));
+
+		stop = stop ? stop : end;
+		tm_str_add(&p->out, "  ");
+		tm_utf8_show(&p->out, from, (size_t)(stop - from));
+		tm_str_addc(&p->out, '\n');
+		from = stop + 1;
+	}
+}
+
+static void log_tail(struct page *p)
+{
+	const char *path = tm_json_str(json_object_get(p->run, "run"), "log", NULL);
+	struct tm_str text = TM_STR_INIT;
+	off_t size;
+	int fd;
+
+	if (!path)
+		return;
+	heading(p, "Log (its last lines)");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (size > LOG_BYTES)
+		size = lseek(fd, -LOG_BYTES, SEEK_END);
+	else if (size >= 0)
+		size = lseek(fd, 0, SEEK_SET);
+	if (size < 0 || tm_read_fd(fd, 2 * LOG_BYTES, &text, NULL))
+		tm_str_addf(&p->out, "  %s cannot be read: %s\n", path, strerror(errno));
+	else
+		add_lines(p, text.s, text.s + text.n);
+	if (fd >= 0)
+		close(fd);
+	tm_str_free(&text);
+}
+
+/* As stored with the sweep by the scheduler: points by hash, each with its measure. */
+static bool measure_of(const json_t *run, struct spec_measure *out)
+{
+	const json_t *points = at(run, "sweep", "spec"), *m;
+
+	points = json_object_get(points, "points");
+	m = at(points, tm_json_str(json_object_get(run, "config"), "hash", ""), "measure");
+	if (!json_is_object(m))
+		return false;
+	*out = (struct spec_measure){
+		.reps = tm_json_i64(m, "reps", 1), .steps = tm_json_i64(m, "steps", 1),
+		.warmup_min = tm_json_i64(m, "warmup_min", 0), .warmup_max = tm_json_i64(m, "warmup_max", 0),
+		.warmup_window = tm_json_i64(m, "warmup_window", 20), .warmup_slope = tm_json_real(m, "warmup_slope", 0.01),
+	};
+	return true;
+}
+
+static void command(const json_t *run, struct tm_str *out)
+{
+	const json_t *config = json_object_get(run, "config");
+	struct spec_measure measure;
+	struct tm_str params = TM_STR_INIT;
+	bool measured = measure_of(run, &measure);
+
+	tm_json_canonical(json_object_get(config, "params"), &params);
+	command_line_of(cli_describe(), tm_json_str(config, "workload", ""), params.s, measured ? &measure : NULL, out);
+	tm_str_free(&params);
+}
+
+static void page_print(struct page *p)
+{
+	overview(p);
+	parameters(p);
+	values(p);
+	peaks(p);
+	categories(p);
+	operators(p, "bytes_at_peak", "bytes_max", "Operators by memory at the peak");
+	operators(p, "time_us", "calls", "Operators by time");
+	events(p);
+	log_tail(p);
+	heading(p, "The command that repeats it");
+	tm_str_add(&p->out, "  ");
+	command(p->run, &p->out);
+	tm_str_addc(&p->out, '\n');
+}
+
+static void json_print(json_t *run, struct tm_str *out)
+{
+	struct tm_str line = TM_STR_INIT;
+
+	command(run, &line);
+	json_object_set_new(run, "command", json_string(line.s));
+	tm_json_canonical(run, out);
+	tm_str_addc(out, '\n');
+	tm_str_free(&line);
+}
+
+static int show_main(struct cli *cli, int argc, char **argv)
+{
+	struct page page = { .out = TM_STR_INIT };
+	struct store *store;
+	json_t *run = NULL;
+	int64_t id;
+	int rc;
+
+	argc = cli_options(cli, &command_show, NULL, argc, argv);
+	if (argc < 0)
+		return argc;
+	if (argc != 2)
+		return tm_fail(&cli->err, TM_EUSAGE, "show takes one run: its number or its label");
+	if (cli->format == CLI_CSV)
+		return tm_fail(&cli->err, TM_EUSAGE, "show writes --format table, md, json or jsonl; for CSV use export or query");
+	rc = cli_open_store(cli, false, &store);
+	if (rc)
+		return rc;
+	rc = store_run_resolve(store, argv[1], &id, &cli->err);
+	if (!rc)
+		rc = store_run_json(store, id, &run, &cli->err);
+	store_close(store);
+	if (rc)
+		return rc;
+	page.run = run;
+	page.format = cli->format;
+	if (cli->format == CLI_JSON || cli->format == CLI_JSONL)
+		json_print(run, &page.out);
+	else
+		page_print(&page);
+	rc = request_answer(cli, NULL, &page.out);
+	json_decref(run);
+	tm_str_free(&page.out);
+	return rc;
+}
+
+const struct command command_show = {
+	.name = "show",
+	.summary = "one run whole: figures, memory, operators, log, the command that repeats it",
+	.usage = "show RUN",
+	.help =
+		"RUN is the number in the first column of a sweep's table, or a label (then its newest run).\n"
+		"With --format json: the object that `export` writes, and the command.\n\n"
+		"  tidemark show 12\n"
+		"  tidemark --format json show gpt/batch=4\n",
+	.everyday = true,
+	.main = show_main,
+};

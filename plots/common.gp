@@ -45,6 +45,8 @@ grey = "#8c8c8c"
 
 set border 3 lc rgb soft lw 1
 set tics nomirror out scale 0.5 textcolor rgb black
+set xtics offset 0, 0.4
+set xlabel offset 0, 0.7
 set grid lt 1 lc rgb rule lw 0.6
 set key off
 unset title

@@ -4,7 +4,7 @@
 rows = num(1)
 columns = num(2)
 
-set label 1 "Where is the edge of memory?" at screen 0.012, screen 1 - 18 / H left font "sans:Bold,15"
+set label 1 "Which configurations fit, and at what price?" at screen 0.012, screen 1 - 18 / H left font "sans:Bold,15"
 set xrange [-0.5 : columns - 0.5]
 set yrange [rows - 0.5 : -0.5]
 unset border

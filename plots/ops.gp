@@ -16,7 +16,7 @@ set border 1 lc rgb soft
 set ytics scale 0
 unset grid
 set grid xtics lt 1 lc rgb rule lw 0.6
-set key at screen 0.012, screen 1 - 46 / H left center horizontal maxrows 1 samplen 1.2 width 1 Left reverse textcolor rgb black
+set key at screen 0.012, screen 1 - 36 / H left top horizontal maxrows 1 samplen 1.2 width 1 Left reverse textcolor rgb black
 set style fill solid 1.0 noborder
 
 plot for [k = 1 : phases] data \

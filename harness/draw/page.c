@@ -187,7 +187,7 @@ static void figure(const struct page *p, const struct section *sec, const struct
 		tm_str_addn(out, d->svg.s, d->svg.n);
 	} else if (d->file[0]) {
 		tm_str_addf(out, "<img class=\"paper\" src=\"%s\" width=\"%d\" height=\"%u\" alt=\"", d->file, PICTURE_WIDTH, pic->height);
-		text_html(out, sec->plot->title, 0);
+		text_html(out, sec->plot->question, 0);
 		tm_str_add(out, "\"/>");
 	} else {
 		tm_str_add(out, "<p class=\"alert\">Not drawn: ");

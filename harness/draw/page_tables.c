@@ -94,20 +94,22 @@ static void growth(struct tm_str *out, double v)
 	else if (v == 0)
 		tm_str_add(&cell, "0");
 	else
-		tm_str_addf(&cell, "%s%s/step", v < 0 ? "−" : "+", tm_size_text(fabs(v), text));
+		tm_str_addf(&cell, "%s%s", v < 0 ? "−" : "+", tm_size_text(fabs(v), text));
 	number(out, cell.s);
 	tm_str_free(&cell);
 }
 
-static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool reps, struct tm_str *out)
+/* A row, and where there is something to remark one more below it, so that the table keeps its width. */
+static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool first, bool reps, struct tm_str *out)
 {
 	const struct draw_config *c = &s->configs[run->config];
 	struct tm_str text = TM_STR_INIT;
 
-	tm_str_addf(out, "<tr%s><td title=\"", run->superseded ? " class=\"old\"" : "");
+	tm_str_addf(out, "<tr class=\"%s%s\"><td title=\"", first ? "first" : "more", run->superseded ? " old" : "");
 	text_html(out, c->label, 500);
 	tm_str_add(out, "\">");
-	text_html(out, c->shown, CELL_MAX_N);
+	if (first)
+		text_html(out, c->shown, CELL_MAX_N);
 	tm_str_add(out, "</td>");
 	if (reps)
 		tm_str_addf(out, "<td class=\"n\">%lld</td>", (long long)run->rep + 1);
@@ -131,15 +133,19 @@ static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool
 			tm_str_add(&text, "; ");
 		tm_str_add(&text, run->reason);
 	}
-	page_cell_text(out, text.s, 90);
 	tm_str_add(out, "</tr>\n");
+	if (text.n) {
+		tm_str_addf(out, "<tr class=\"remark\"><td colspan=\"%d\">", reps ? 10 : 9);
+		text_html_short(out, text.s, 150);
+		tm_str_add(out, "</td></tr>\n");
+	}
 	tm_str_free(&text);
 }
 
 void page_runs(const struct draw_sweep *s, struct tm_str *out)
 {
 	static const char *const all[] = { "configuration", "rep", "status", "requested", "allocated", "reserved", "tokens/s",
-					   "step", "MAD", "growth", "remarks" };
+					   "step", "MAD", "growth/step" };
 	const char *names[TM_ARRAY_N(all)];
 	bool reps = false;
 	size_t n = 0;
@@ -151,15 +157,21 @@ void page_runs(const struct draw_sweep *s, struct tm_str *out)
 			names[n++] = all[i];
 	tm_str_add(out, "<div class=\"scroll\"><table class=\"runs\"><thead><tr>");
 	for (size_t i = 0; i < n; i++) {
-		bool right = i != 0 && strcmp(names[i], "status") && strcmp(names[i], "remarks");
+		bool right = i != 0 && strcmp(names[i], "status");
 
 		tm_str_addf(out, "<th%s>%s</th>", right ? " class=\"n\"" : "", names[i]);
 	}
 	tm_str_add(out, "</tr></thead><tbody>\n");
-	for (size_t c = 0; c < s->config_n; c++)
-		for (size_t i = 0; i < s->run_n; i++)
-			if (s->runs[i].config == c)
-				run_row(s, &s->runs[i], reps, out);
+	for (size_t c = 0; c < s->config_n; c++) {
+		bool first = true;
+
+		for (size_t i = 0; i < s->run_n; i++) {
+			if (s->runs[i].config != c)
+				continue;
+			run_row(s, &s->runs[i], first, reps, out);
+			first = false;
+		}
+	}
 	foot(out);
 }
 

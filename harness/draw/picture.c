@@ -22,7 +22,7 @@ struct picture *picture_add(struct pictures *p, const char *name, unsigned numbe
 
 	p->v = tm_xrealloc_n(p->v, p->n + 1, sizeof(*p->v));
 	pic = &p->v[p->n++];
-	*pic = (struct picture){ .template = template, .height = 420, .left = 74, .right = 24, .top = 58, .bottom = 52 };
+	*pic = (struct picture){ .template = template, .height = 420, .left = 78, .right = 24, .top = 48, .bottom = 58 };
 	if (number)
 		snprintf(pic->name, sizeof(pic->name), "%s-%u", name, number);
 	else
@@ -92,10 +92,11 @@ void picture_count_text(double v, struct tm_str *out)
 		tm_str_add(out, "–");
 		return;
 	}
-	if (fabs(v) < 100) {
+	if (fabs(v) < 100 && v != floor(v)) {
 		tm_str_addf(out, fabs(v) < 10 ? "%.2f" : "%.1f", v);
 		return;
 	}
+	/* Narrow no-break spaces between groups of three. */
 	n = snprintf(digits, sizeof(digits), "%.0f", v);
 	for (int i = 0; i < n; i++) {
 		if (i > (digits[0] == '-') && (n - i) % 3 == 0)

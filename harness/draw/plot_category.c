@@ -145,7 +145,7 @@ static void fill(const struct draw_sweep *s, struct pictures *out, const struct 
 		text_clean(&labels[i], order[i]->shown, LABEL_MAX_N);
 		top = fmax(top, row(p, s, order[i], cats));
 	}
-	p->top = 84;
+	p->top = 82;
 	p->right = 92;
 	picture_rows(p, labels, n);
 	picture_arg(p, (double)n);
@@ -181,7 +181,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 
 const struct plot plot_category = {
 	.name = "category",
-	.title = "Where does the memory go?",
+	.title = "Categories at the peak",
+	.question = "Where does the memory go, at the peak?",
 	.reading = "One bar a configuration, its parts stacked; largest first.",
 	.make = make,
 };

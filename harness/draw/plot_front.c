@@ -108,13 +108,30 @@ static void failed_label(const struct draw_sweep *s, const struct draw_config *c
 	tm_str_addf(out, " %s", c->shown);
 }
 
+/* The line of the front as thin boxes that names keep off: over, then up; from the last point to the right edge. */
+static size_t steps_of(const struct dot *dots, size_t n, const struct area *a, double kx, double ky, double w, struct place_box *out)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n && dots[i].front; i++) {
+		bool last = i + 1 == n || !dots[i + 1].front;
+		double x0 = (dots[i].x - a->x0) * kx, y0 = (a->y1 - dots[i].y) * ky;
+		double x1 = last ? w : (dots[i + 1].x - a->x0) * kx;
+
+		out[m++] = (struct place_box){ x0, y0 - 2, x1, y0 + 2 };
+		if (!last)
+			out[m++] = (struct place_box){ x1 - 2, (a->y1 - dots[i + 1].y) * ky, x1 + 2, y0 };
+	}
+	return m;
+}
+
 /* The names, at places in the units of the axes; boxes in pixels with the origin at the plotted area. */
 static void name_dots(struct picture *p, const struct draw_sweep *s, const struct dot *dots, size_t n, const struct area *a)
 {
 	double w = picture_inner_width(p), h = picture_inner_height(p);
 	double kx = w / (a->x1 - a->x0), ky = h / (a->y1 - a->y0);
 	struct place_label *v = tm_xcalloc(n + 1, sizeof(*v));
-	struct place_box *blocks = tm_xcalloc(n + 1, sizeof(*blocks));
+	struct place_box *blocks = tm_xcalloc(3 * n + 2, sizeof(*blocks));
 	struct place_box frame = { 2, 2, w - 2, h - 2 };
 	struct tm_str *texts = tm_xcalloc(n + 1, sizeof(*texts));
 	size_t m = 0, block_n = 0, failed_n = 0;
@@ -141,6 +158,7 @@ static void name_dots(struct picture *p, const struct draw_sweep *s, const struc
 		}
 		tm_str_free(&text);
 	}
+	block_n += steps_of(dots, n, a, kx, ky, w, blocks + block_n);
 	if (a->cap > 0)
 		blocks[block_n++] = (struct place_box){ (a->cap - a->x0) * kx - 2, 0, (a->cap - a->x0) * kx + 2, h };
 	place_labels(v, m, &frame, blocks, block_n);
@@ -244,7 +262,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 	a = area_of(dots, s->config_n, cap);
 	p = picture_add(out, "front", 0, "front");
 	p->height = 460;
-	p->left = 84;
+	p->left = 92;
+	p->top = 60;
 	columns(p);
 	rows(p, s, dots, s->config_n);
 	name_dots(p, s, dots, s->config_n, &a);
@@ -269,7 +288,8 @@ out:
 
 const struct plot plot_front = {
 	.name = "front",
-	.title = "Which trade-offs are worth it?",
+	.title = "Memory against speed",
+	.question = "Which trade-offs are worth it?",
 	.reading = "Left is less memory, up is more speed. A configuration on the line is beaten by no other on both.",
 	.make = make,
 };

@@ -178,7 +178,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 
 const struct plot plot_loss = {
 	.name = "loss",
-	.title = "Do they train the same?",
+	.title = "Loss",
+	.question = "Do they train the same?",
 	.reading = "Variants that only save memory should lie on one another; a curve that leaves the others is another training.",
 	.make = make,
 };

@@ -212,7 +212,7 @@ static void map(const struct draw_sweep *s, struct pictures *out, const struct a
 	cell_w = fmin((PICTURE_WIDTH - p->left - 24.0) / (double)columns->n, 150);
 	p->right = PICTURE_WIDTH - p->left - (unsigned)(cell_w * (double)columns->n);
 	p->top = 68;
-	p->bottom = 52;
+	p->bottom = 50;
 	p->height = p->top + p->bottom + CELL_H * (unsigned)rows->n;
 	for (size_t k = 0; k < TM_ARRAY_N(data); k++)
 		tsv_column(&p->data, data[k], 0);
@@ -278,7 +278,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 
 const struct plot plot_map = {
 	.name = "map",
-	.title = "Where is the edge of memory?",
+	.title = "The edge of memory",
+	.question = "Which configurations fit, and at what price?",
 	.reading = "Each cell is a configuration; the two parameters with most values span the map.",
 	.make = make,
 };

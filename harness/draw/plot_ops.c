@@ -100,7 +100,7 @@ static void fill(const struct draw_sweep *s, const struct draw_run *run, struct 
 		tsv_row(&p->data);
 		tm_str_free(&note);
 	}
-	p->top = 84;
+	p->top = 66;
 	p->right = 128;
 	picture_rows(p, labels, n);
 	picture_arg(p, (double)n);
@@ -156,7 +156,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 
 const struct plot plot_ops = {
 	.name = "operators",
-	.title = "Which operators cost most?",
+	.title = "Operators",
+	.question = "Which operators cost most?",
 	.reading = "Longest first. The run with the largest peak that finished.",
 	.make = make,
 };

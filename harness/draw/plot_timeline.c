@@ -237,7 +237,8 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 
 const struct plot plot_timeline = {
 	.name = "timeline",
-	.title = "Who holds memory within a step, and when?",
+	.title = "Inside a step",
+	.question = "Who holds memory within a step, and when?",
 	.reading = "Time runs to the right; the height of a colour is what that category holds at that moment.",
 	.make = make,
 };

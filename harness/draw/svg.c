@@ -127,6 +127,9 @@ static int put_attribute(struct scan *s, const char *attr, const char *v, size_t
 		if (n < 6 || v[4] != '#')
 			return bad(s, "it links to something outside");
 		tm_str_addf(s->out, " %s=\"url(#%s-%.*s\"", attr, s->name, (int)n - 5, v + 5);
+	} else if (!strcmp(attr, "font-family") && n > 5 && !memcmp(v + n - 5, ":Bold", 5)) {
+		/* gnuplot 5.4 takes the weight for a part of the name */
+		tm_str_addf(s->out, " font-family=\"%.*s\" font-weight=\"600\"", (int)n - 5, v);
 	} else if (!namespace && (memmem(v, n, "://", 3) || memmem(v, n, "javascript:", 11))) {
 		return bad(s, "it links to something outside");
 	} else if (is_colour(attr) && is_black(v, n)) {

@@ -233,21 +233,4 @@ static void fake_main(void)
 	setenv("TIDEMARK_TEST_WORKER", "1", 1);
 }
 
-/* Processes of a run that live (zombies are dead), found by what they carry in their environment. */
-static unsigned survivors(const char *run_prefix)
-{
-	struct tm_str entry = TM_STR_INIT;
-	unsigned alive = 0;
-	size_t n;
-	struct tm_proc *v = tm_proc_all(&n);
-
-	tm_str_addf(&entry, "TIDEMARK_RUN=%s", run_prefix);
-	for (size_t i = 0; i < n; i++)
-		if (v[i].state != 'Z' && v[i].state != 'X' && tm_proc_has_env_prefix(v[i].pid, entry.s))
-			alive++;
-	free(v);
-	tm_str_free(&entry);
-	return alive;
-}
-
 #endif

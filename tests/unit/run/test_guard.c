@@ -1,5 +1,6 @@
 /* One attempt at a time, with workers that misbehave in every way we could think of. */
 #include "fake_worker.h"
+#include "survivors.h"
 
 #include "run/outcome.h"
 

@@ -24,6 +24,7 @@ struct store {
 	bool reserve;                     /* the reserve file was there after opening */
 	bool full;                        /* the last failure was lack of space */
 	int64_t need_bytes;               /* of the write in progress, estimated before it starts */
+	bool warm;                        /* query.c: table-valued functions are declared */
 	char warning[256];
 	struct db_cached cache[DB_CACHE_N];
 	size_t cache_n;

@@ -269,8 +269,13 @@ static int text_until(struct scan *s, const char *to)
 			blank &= strchr(" \t\r\n", *p) != NULL;
 		if (blank)
 			tm_str_add(s->out, to > s->p && memchr(s->p, '\n', (size_t)(to - s->p)) ? "\n" : "");
-		else
-			tm_str_addn(s->out, s->p, (size_t)(to - s->p));
+		for (const char *p = s->p; !blank && p < to; p++) {
+			/* gnuplot leaves ">" as it is, and "]]>" is not allowed in XML text */
+			if (*p == '>')
+				tm_str_add(s->out, "&gt;");
+			else
+				tm_str_addc(s->out, *p);
+		}
 	}
 	s->p = to;
 	return 0;

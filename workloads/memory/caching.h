@@ -22,7 +22,8 @@
 #include "memory/memory.h"
 
 #define CACHING_BLOCK_BYTES    512ull             /* every block is a multiple */
-#define CACHING_SMALL_BYTES    (1ull << 20)       /* at most this: small pool; also the largest rest that is never split off a large block */
+/* At most this: small pool. Also the largest rest that stays with a block of the large pool. */
+#define CACHING_SMALL_BYTES    (1ull << 20)
 #define CACHING_SMALL_SEGMENT  (2ull << 20)
 #define CACHING_LARGE_BYTES    (10ull << 20)      /* from here on a segment of its own size, … */
 #define CACHING_LARGE_GRANULE  (2ull << 20)       /* … in multiples of this */

@@ -28,7 +28,8 @@ int caching_options_parse(const char *conf, struct caching_options *out, struct 
 	if (n == 0)
 		return tm_fail(err, TM_EINVALID, "alloc_conf starts with '%c' where an option's name was expected", *conf);
 	return tm_fail(err, TM_EINVALID,
-		       "alloc_conf: the option \"%.*s\" cannot be set: the caching allocator has only PyTorch's default options so far; leave alloc_conf empty",
+		       "alloc_conf: the option \"%.*s\" cannot be set: the caching allocator has only PyTorch's "
+		       "default options so far; leave alloc_conf empty",
 		       n > 64 ? 64 : (int)n, conf);
 }
 

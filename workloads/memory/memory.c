@@ -60,8 +60,11 @@ static int unknown_policy(const char *name, struct tm_err *err)
 		tm_str_addf(&list, "%s%s", i ? ", " : "", names[i]);
 	}
 	near = tm_nearest(name, names, mem_policy_n());
-	rc = near ? tm_fail(err, TM_EINVALID, "no allocator is called \"%s\"; did you mean \"%s\"? There are: %s", name, near, list.s)
-		  : tm_fail(err, TM_EINVALID, "no allocator is called \"%s\"; there are: %s", name, list.s);
+	if (near)
+		rc = tm_fail(err, TM_EINVALID, "no allocator is called \"%s\"; did you mean \"%s\"? There are: %s",
+			     name, near, list.s);
+	else
+		rc = tm_fail(err, TM_EINVALID, "no allocator is called \"%s\"; there are: %s", name, list.s);
 	tm_str_free(&list);
 	free(names);
 	return rc;
@@ -77,7 +80,8 @@ static int open_policy(struct mem *mem, const struct mem_config *cfg, struct tm_
 	if (!mem->policy)
 		return unknown_policy(cfg->policy, err);
 	if (!mem->policy->takes_conf && *policy_cfg.conf)
-		return tm_fail(err, TM_EINVALID, "the allocator \"%s\" has no options, but alloc_conf is \"%s\"", cfg->policy, policy_cfg.conf);
+		return tm_fail(err, TM_EINVALID, "the allocator \"%s\" has no options, but alloc_conf is \"%s\"",
+			       cfg->policy, policy_cfg.conf);
 	return mem->policy->create(&policy_cfg, &mem->state, err);
 }
 
@@ -210,7 +214,8 @@ static int refused(struct mem *mem, uint64_t bytes, enum mem_category category, 
 	if (mem->trace)
 		trace_oom(mem->trace, &mem->oom, category);
 	return tm_fail(err, TM_EOOM,
-		       "out of device memory: %s (%s, step %lld) asked for %s for \"%s\" (%s) with %s allocated, %s reserved, cap %s: %s",
+		       "out of device memory: %s (%s, step %lld) asked for %s for \"%s\" (%s) "
+		       "with %s allocated, %s reserved, cap %s: %s",
 		       mem->place.op, mem->place.phase, (long long)mem->place.step,
 		       tm_size_text((double)bytes, text[0]), name, mem_category_name[category],
 		       tm_size_text((double)mem->oom.allocated, text[1]),

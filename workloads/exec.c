@@ -151,11 +151,11 @@ static int exec_drive(struct run *run, struct tm_err *err)
 
 	phase_event(run, "begin");
 	rc = child_run(&child, relay, err);
+	run->step = relay_last_step(relay);
 	if (rc) {
 		run->cause = rc == TM_EINVALID ? "events" : "spawn";
 		goto out;
 	}
-	run->step = relay_last_step(relay);
 	run->told = relay_said_oom(relay) || relay_said_fail(relay);
 	if (run->told || child.status) {
 		rc = relay_said_oom(relay) ? TM_EOOM : ended_badly(run, o->command.v[0], child.status, err);

@@ -230,9 +230,9 @@ static int run_out(struct run *run, struct tm_err *err)
 	int rc;
 
 	mem_set_op(run->mem, "null.oom");
-	rc = mem_alloc(run->mem, cap ? cap + 1 : (uint64_t)1 << 60, MEM_ACTIVATIONS, "too large", &block, err);
+	rc = mem_alloc(run->mem, cap ? cap + 1 : (uint64_t)1 << 50, MEM_ACTIVATIONS, "too large", &block, err);
 	if (!rc)
-		BUG("an exbibyte was granted");
+		BUG("a pebibyte was granted");
 	return rc;
 }
 

@@ -46,7 +46,7 @@ static int report_oom(const struct run *run, const struct tm_err *err)
 
 	set_text(body, "text", err->text);
 	if (run->mem && mem_last_oom(run->mem, &oom)) {
-		set_text(body, "kind", oom.cap ? "cap" : "device");
+		set_text(body, "kind", oom.cap && oom.cap_bytes ? "cap" : "device");
 		set_text(body, "op", oom.op);
 		set_text(body, "phase", oom.phase);
 		set_text(body, "name", oom.name);

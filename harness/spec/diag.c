@@ -24,12 +24,22 @@ uint32_t diag_source(struct diag *d, const char *name, bool flag)
 	return (uint32_t)d->source_n++;
 }
 
+/* Errors beyond what is kept need no words: a file of 5,000 wrong keys is answered as fast as one. */
+static bool full(const struct diag *d)
+{
+	return d->errs->n >= 32;
+}
+
 int diag_at(struct diag *d, struct place at, const char *fmt, ...)
 {
-	struct tm_err err;
+	struct tm_err err = { 0 };
 	char text[sizeof err.text];
 	va_list ap;
 
+	if (full(d)) {
+		tm_errs_add(d->errs, &err);      /* only counted */
+		return TM_ESPEC;
+	}
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
@@ -38,7 +48,7 @@ int diag_at(struct diag *d, struct place at, const char *fmt, ...)
 	tm_fail_at(&err, TM_ESPEC, at.src ? d->source[at.src].name : NULL, at.line, at.column, "%s", text);
 	err.sys = 0;
 	/* One mistake seen from two sides is one message. */
-	for (size_t i = 0; i < d->errs->n && i < 32; i++) {
+	for (size_t i = 0; i < d->errs->n; i++) {
 		const struct tm_err *e = &d->errs->v[i];
 
 		if (e->line == err.line && e->column == err.column && !strcmp(e->file, err.file) &&
@@ -80,7 +90,7 @@ const char *diag_origin(struct diag *d, struct place at)
 
 const char *diag_near(struct diag *d, const char *word, const char *const *known, size_t n)
 {
-	const char *near = strlen(word) < 80 ? tm_nearest(word, known, n) : NULL;
+	const char *near = !full(d) && strlen(word) < 80 ? tm_nearest(word, known, n) : NULL;
 
 	return near ? arena_fmt(&d->arena, "; did you mean '%s'?", near) : "";
 }
@@ -91,6 +101,8 @@ const char *diag_list(struct diag *d, const char *const *words, size_t n)
 	size_t shown = n > 20 ? 20 : n;
 	const char *text;
 
+	if (full(d))
+		return "";
 	for (size_t i = 0; i < shown; i++) {
 		if (i)
 			tm_str_add(&str, i + 1 == n ? " or " : ", ");
@@ -108,6 +120,8 @@ const char *diag_quote(struct diag *d, const char *text)
 	size_t n = strlen(text), cut = n > 60 ? 57 : n;
 	char *out;
 
+	if (full(d))
+		return "";
 	/* not in the middle of a UTF-8 sequence */
 	while (cut && cut < n && ((unsigned char)text[cut] & 0xc0) == 0x80)
 		cut--;

@@ -72,6 +72,7 @@ static void load_param(struct arena *a, struct pdef *p, const json_t *json)
 	p->unit = tm_json_str(json, "unit", "");
 	p->help = tm_json_str(json, "help", "");
 	p->unhashed = json_is_true(json_object_get(json, "unhashed"));
+	p->nonempty = json_is_true(json_object_get(json, "nonempty"));
 	p->has_min = json_is_number(min);
 	p->has_max = json_is_number(max);
 	p->min = json_number_value(min);

@@ -26,7 +26,7 @@ struct alias { const char *from, *to; };
 struct pdef {
 	const char *name, *unit, *help;
 	enum ptype type;
-	bool has_min, has_max, unhashed;
+	bool has_min, has_max, unhashed, nonempty;
 	double min, max;
 	struct choice *choice;
 	const char **choice_shown;       /* the list for messages */

@@ -100,13 +100,19 @@ struct spec {
 };
 
 /*
- * Reads, checks, expands. `check` (may be NULL) is asked once with all points
- * and may add errors of its own (impossible shapes); see spec_blame.
- * On failure returns TM_ESPEC (TM_EUSAGE for a malformed flag) with at least
- * one entry in errs, and *out is NULL.
+ * Reads, checks, expands. `check` (may be NULL) is asked about every point;
+ * what is impossible becomes an error at the line, or the flag, that gave the
+ * blamed parameter. On failure returns TM_ESPEC (TM_EUSAGE for a malformed
+ * flag, or what check->ask returned) with at least one entry in errs, and
+ * *out is NULL. For a flag, errs' file is the flag as typed, without a line.
+ * The points keep pointers into *d, which must outlive the spec.
  */
 struct spec_checker {
-	/* points: JSON array for `tidemark-work --check`; answers: array of the same length. 0 or an error. */
+	/*
+	 * points: JSON array for `tidemark-work --check`, at most 1,000 a call
+	 * (so that 10,000 points do not stand in memory as JSON trees);
+	 * answers: array of the same length. 0 or an error.
+	 */
 	int (*ask)(void *arg, const json_t *points, json_t **answers, struct tm_err *err);
 	void *arg;
 };

@@ -103,7 +103,7 @@ const char *value_expected(struct diag *diag, const struct pdef *p)
 {
 	static const char *const names[] = {
 		"an int", "a real number", "true or false", "a size with a unit, such as 512MiB or 16GiB",
-		"a duration with a unit, such as 30s or 5min", "", "a text", "a list of texts",
+		"a duration with a unit, such as 30s or 5min", "", "a text", "a list of texts, such as [sleep, '1']",
 	};
 	struct arena *a = &diag->arena;
 	const char *range = "", *unit = "";
@@ -116,6 +116,8 @@ const char *value_expected(struct diag *diag, const struct pdef *p)
 		range = arena_fmt(a, " of at least %s", bound(a, p, p->min));
 	else if (p->has_max)
 		range = arena_fmt(a, " of at most %s", bound(a, p, p->max));
+	if (p->nonempty)
+		range = " that is not empty";
 	if (*p->unit && (p->type == PT_INT || p->type == PT_REAL))
 		unit = arena_fmt(a, " (%s)", p->unit);
 	return arena_fmt(a, "%s%s%s", names[p->type], range, unit);
@@ -243,16 +245,29 @@ int duration_parse(struct diag *diag, const struct node *node, const char *name,
 		       name, diag_quote(diag, node->text));
 }
 
+static const char *near_choice(struct diag *diag, const struct pdef *p, const char *text)
+{
+	const char **known = arena_array(&diag->arena, p->choice_n + p->alias_n, sizeof *known);
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->choice_n; i++)
+		known[n++] = p->choice_shown[i];
+	for (size_t i = 0; i < p->alias_n; i++)
+		known[n++] = p->alias[i].from;
+	return diag_near(diag, text, known, n);
+}
+
 static int unexpected(struct diag *diag, const struct pdef *p, const struct node *node)
 {
 	const char *hint = "";
 
 	if (node->kind != NODE_SCALAR)
-		return diag_at(diag, node->at, "%s: expected %s, got %s", p->name, value_expected(diag, p), node_kind_name(node));
+		return diag_at(diag, node->at, "%s: expected %s, got %s", p->name, value_expected(diag, p),
+			       node->kind == NODE_SEQ && !node->n ? "an empty list" : node_kind_name(node));
 	if (!*node->text && node->plain)
 		return diag_at(diag, node->at, "%s: a value is missing; expected %s", p->name, value_expected(diag, p));
 	if (p->type == PT_CHOICE)
-		hint = diag_near(diag, node->text, p->choice_shown, p->choice_n);
+		hint = near_choice(diag, p, node->text);
 	else if (p->type == PT_BOOL && (!strcasecmp(node->text, "yes") || !strcasecmp(node->text, "on") || !strcmp(node->text, "1")))
 		hint = "; did you mean true?";
 	else if (p->type == PT_BOOL && (!strcasecmp(node->text, "no") || !strcasecmp(node->text, "off") || !strcmp(node->text, "0")))
@@ -338,14 +353,14 @@ int value_parse(struct arena *a, struct diag *diag, const struct pdef *p, const 
 		break;
 	case PT_TEXT:
 		v.kind = VAL_TEXT;
-		good = s && good_text(s) && (*s || !node->plain);
+		good = s && good_text(s) && (*s || (!node->plain && !p->nonempty));
 		v.s = s;
 		break;
 	case PT_LIST:
 		rc = parse_list(a, diag, p, node, &v);
 		if (rc)
 			return rc;
-		good = true;
+		good = v.list.n || !p->nonempty;
 		break;
 	}
 	if (!good)

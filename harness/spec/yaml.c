@@ -129,7 +129,7 @@ static int copy(struct reader *r, const struct node *from, struct place at, size
 	struct node *to, *key, *value;
 	int rc;
 
-	if (depth > YAML_MAX_DEPTH)
+	if (from->kind != NODE_SCALAR && depth > YAML_MAX_DEPTH)
 		return diag_at(r->d, at, "nested deeper than the limit of %d levels", YAML_MAX_DEPTH);
 	rc = take_node(r, at);
 	if (rc)

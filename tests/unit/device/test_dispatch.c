@@ -152,8 +152,10 @@ static void wrong_type(void *arg)
 static void wrong_heads(void *arg)
 {
 	struct wrong *w = arg;
+	struct tensor qkv = NORMAL(w->k, 1, 4, 12), probs = NEW(w->k, 1, 3, 4, 4);
 
-	RUN(attention_fwd, w->k, .out = &w->f, .probs = &w->a, .qkv = &w->f, .heads = 3);
+	/* All else is as it should be. */
+	RUN(attention_fwd, w->k, .out = &w->f, .probs = &probs, .qkv = &qkv, .heads = 3);
 }
 
 static void wrong_rate(void *arg)

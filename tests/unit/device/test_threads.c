@@ -120,7 +120,13 @@ static uint64_t pointwise_hash(struct kit *k, enum device_op op, const struct sh
 		break;
 	case OP_dropout_fwd: RUN(dropout_fwd, k, .y = &z, .x = &x, .residual = &y, .p = 0.1f, .random = at); break;
 	case OP_dropout_bwd: RUN(dropout_bwd, k, .dx = &z, .dy = &y, .p = 0.1f, .random = at); break;
-	case OP_sum_squares: RUN(sum_squares, k, .out = &one, .x = &x); break;
+	case OP_sum_squares:
+		/* A second time onto minus the first result: what is left shows the sum beyond a float's precision. */
+		tensor_f32(&one)[0] = 0;
+		RUN(sum_squares, k, .out = &one, .x = &x);
+		tensor_f32(&one)[0] *= -1;
+		RUN(sum_squares, k, .out = &one, .x = &x);
+		break;
 	case OP_clip_factor: RUN(clip_factor, k, .out = &one, .squares = &one, .max_norm = 1); break;
 	case OP_adamw:
 		RUN(adamw, k, .w = &x, .m = &y, .v = &v, .g = &z, .factor = &one, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,

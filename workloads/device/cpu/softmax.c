@@ -5,35 +5,23 @@
 
 enum { LANES = 16, BLOCK = LANES * CPU_SUM_ROWS };
 
-/*
- * A maximum by comparison loses a NaN on one side of it, so NaN is looked for
- * on the side: x ≠ x in any lane turns the result into NaN, and with it the row.
- */
 CPU_CLONES
 float row_max(const float *x, int64_t n)
 {
-	float lane[LANES], nan[LANES] = { 0 }, best, any = 0;
+	float lane[LANES], best;
 	int64_t i = 0;
 
 	for (int j = 0; j < LANES; j++)
 		lane[j] = x[0];
 	for (; i + LANES <= n; i += LANES)
-		for (int j = 0; j < LANES; j++) {
-			float v = x[i + j];
-
-			lane[j] = v > lane[j] ? v : lane[j];
-			nan[j] = v != v ? v : nan[j];
-		}
-	for (; i < n; i++) {
+		for (int j = 0; j < LANES; j++)
+			lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+	for (; i < n; i++)
 		lane[0] = x[i] > lane[0] ? x[i] : lane[0];
-		nan[0] = x[i] != x[i] ? x[i] : nan[0];
-	}
 	best = lane[0];
-	for (int j = 0; j < LANES; j++) {
+	for (int j = 1; j < LANES; j++)
 		best = lane[j] > best ? lane[j] : best;
-		any += nan[j];
-	}
-	return any != any ? any : best;
+	return best;
 }
 
 CPU_CLONES

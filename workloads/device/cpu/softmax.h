@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-/* The largest of n ≥ 1 elements; NaN if any is NaN. */
+/*
+ * The largest of n ≥ 1 elements. A NaN may be passed over: exp(NaN - max) is
+ * NaN whatever max is, and the sum with it, so the row shows it all the same.
+ */
 float row_max(const float *x, int64_t n);
 /* x[i] = exp(x[i] - shift); returns the sum, of which the order is fixed. */
 double row_exp_sum(float *x, float shift, int64_t n);

@@ -71,7 +71,7 @@ struct mem_policy {
 	int version;                      /* MEM_POLICY_VERSION */
 	const char *name, *help;
 	bool exact;                       /* its reserved peak is the same in every run */
-	bool takes_conf;                  /* the option string means something */
+	bool takes_conf;                  /* the option string means something; else only "" gets to create */
 	int (*create)(const struct mem_policy_config *cfg, void **state, struct tm_err *err);
 	void (*destroy)(void *state);     /* returns every segment to the driver */
 	/*

@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "cli/command_line.h"
 #include "cli/request.h"
-#include "cli/table.h"
+#include "cli/show_page.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -25,35 +25,8 @@
 
 extern const struct command command_show;
 
-#define TOP_OPERATORS 15
 #define LOG_LINES 20
 #define LOG_BYTES 65536
-
-/* One page being written: sections with a heading and mostly a table. */
-struct page { struct tm_str out; enum cli_format format; const json_t *run; };
-
-static void heading(struct page *p, const char *text)
-{
-	if (p->format == CLI_MD)
-		tm_str_addf(&p->out, "\n## %s\n\n", text);
-	else
-		tm_str_addf(&p->out, "\n%s\n", text);
-}
-
-/* Prints under the heading unless there is nothing; frees. */
-static void section(struct page *p, const char *title, struct table *t)
-{
-	if (table_rows(t)) {
-		heading(p, title);
-		table_print(t, p->format, isatty(STDOUT_FILENO) ? 160 : 0, &p->out);
-	}
-	table_free(t);
-}
-
-static const json_t *at(const json_t *obj, const char *a, const char *b)
-{
-	return json_object_get(json_object_get(obj, a), b);
-}
 
 static void fact(struct table *t, const char *name, const char *value)
 {
@@ -66,7 +39,7 @@ static void fact(struct table *t, const char *name, const char *value)
 
 static void fact_of(struct table *t, const json_t *run, const char *group, const char *key, const char *name)
 {
-	const json_t *v = at(run, group, key);
+	const json_t *v = page_at(run, group, key);
 	struct tm_str s = TM_STR_INIT;
 
 	if (json_is_string(v)) {
@@ -189,7 +162,7 @@ static void parameters(struct page *p)
 	table_column(t, "parameter", TABLE_TEXT);
 	table_column(t, "value", TABLE_TEXT);
 	table_column(t, "default", TABLE_TEXT);
-	json_object_foreach((json_t *)at(p->run, "config", "params"), name, v) {
+	json_object_foreach((json_t *)page_at(p->run, "config", "params"), name, v) {
 		const json_t *about = description_of(workload, name), *def = json_object_get(about, "default");
 		struct tm_str value = TM_STR_INIT, other = TM_STR_INIT;
 
@@ -203,7 +176,7 @@ static void parameters(struct page *p)
 		tm_str_free(&value);
 		tm_str_free(&other);
 	}
-	section(p, "Parameters (the default where it differs)", t);
+	page_section(p, "Parameters (the default where it differs)", t);
 }
 
 static void readable(double v, const char *unit, struct tm_str *out)
@@ -218,7 +191,10 @@ static void readable(double v, const char *unit, struct tm_str *out)
 		tm_str_add(out, tm_duration_text(v, text));
 	} else {
 		table_real_text(v, out);
-		tm_str_addf(out, "%s%s", *unit ? " " : "", unit);
+		if (strcmp(unit, "1/step") == 0)
+			tm_str_add(out, " a step");
+		else if (*unit && strcmp(unit, "1"))
+			tm_str_addf(out, " %s", unit);
 	}
 }
 
@@ -247,125 +223,7 @@ static void values(struct page *p)
 		tm_str_free(&value);
 		tm_str_free(&mad);
 	}
-	section(p, "Values", t);
-}
-
-/* ---- memory: peaks by phase and by category ------------------------------------- */
-
-static void bytes_cell(struct table *t, const json_t *obj, const char *key)
-{
-	table_real(t, tm_json_real(obj, key, NAN));
-}
-
-static bool is_event(const json_t *event, const char *kind)
-{
-	return strcmp(tm_json_str(event, "kind", ""), kind) == 0;
-}
-
-static void peaks(struct page *p)
-{
-	static const char *const sizes[] = { "requested", "allocated", "active", "reserved" };
-	struct table *t = table_new();
-	json_t *event;
-	size_t i;
-
-	table_column(t, "peak of", TABLE_TEXT);
-	for (i = 0; i < TM_ARRAY_N(sizes); i++)
-		table_column(t, sizes[i], TABLE_BYTES);
-	table_column(t, "step", TABLE_INT);
-	table_column(t, "phase", TABLE_TEXT);
-	table_column(t, "operator", TABLE_TEXT);
-	json_array_foreach(json_object_get(p->run, "events"), i, event) {
-		const json_t *e = json_object_get(event, "json");
-
-		if (!is_event(event, "peak"))
-			continue;
-		table_text(t, tm_json_str(e, "name", "?"));
-		for (size_t k = 0; k < TM_ARRAY_N(sizes); k++)
-			bytes_cell(t, e, sizes[k]);
-		if (json_object_get(e, "step"))
-			table_int(t, tm_json_i64(e, "step", 0));
-		else
-			table_null(t);
-		table_text(t, tm_json_str(e, "phase", NULL));
-		table_text(t, tm_json_str(e, "op", NULL));
-		table_row(t);
-	}
-	section(p, "Peaks", t);
-}
-
-/* Requested bytes at each peak: a category a row, a peak a column. */
-static void categories(struct page *p)
-{
-	struct table *t = table_new();
-	json_t *names = json_object(), *event, *v;
-	const char *name;
-	size_t i;
-
-	table_column(t, "category", TABLE_TEXT);
-	json_array_foreach(json_object_get(p->run, "events"), i, event) {
-		if (!is_event(event, "peak") || !json_is_object(at(event, "json", "by")))
-			continue;
-		table_column(t, tm_json_str(json_object_get(event, "json"), "name", "?"), TABLE_BYTES);
-		json_object_update_missing(names, (json_t *)at(event, "json", "by"));
-	}
-	json_object_foreach(names, name, v) {
-		table_text(t, name);
-		json_array_foreach(json_object_get(p->run, "events"), i, event)
-			if (is_event(event, "peak") && json_is_object(at(event, "json", "by")))
-				bytes_cell(t, at(event, "json", "by"), name);
-		table_row(t);
-	}
-	json_decref(names);
-	section(p, "Memory by category at each peak", t);
-}
-
-/* ---- operators ------------------------------------------------------------------ */
-
-struct ranked { const json_t *op; double key, second; };
-
-static int by_key(const void *a, const void *b)
-{
-	const struct ranked *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? 1 : -1;
-	if (x->second != y->second)
-		return x->second < y->second ? 1 : -1;
-	return strcmp(tm_json_str(x->op, "name", ""), tm_json_str(y->op, "name", ""));
-}
-
-static void operators(struct page *p, const char *key, const char *second, const char *title)
-{
-	const json_t *ops = json_object_get(p->run, "ops");
-	struct ranked *v = tm_xcalloc(json_array_size(ops) + 1, sizeof *v);
-	struct table *t = table_new();
-	size_t n = 0;
-
-	for (size_t i = 0; i < json_array_size(ops); i++) {
-		const json_t *op = json_array_get(ops, i);
-
-		v[n] = (struct ranked){ op, tm_json_real(op, key, 0), tm_json_real(op, second, 0) };
-		n += v[n].key > 0 || v[n].second > 0;
-	}
-	qsort(v, n, sizeof *v, by_key);
-	table_column(t, "operator", TABLE_TEXT);
-	table_column(t, "phase", TABLE_TEXT);
-	table_column(t, "calls", TABLE_INT);
-	table_column(t, "time", TABLE_SECONDS);
-	table_column(t, "at the peak", TABLE_BYTES);
-	table_column(t, "largest", TABLE_BYTES);
-	for (size_t i = 0; i < n && i < TOP_OPERATORS; i++) {
-		table_text(t, tm_json_str(v[i].op, "name", ""));
-		table_text(t, tm_json_str(v[i].op, "phase", ""));
-		table_int(t, tm_json_i64(v[i].op, "calls", 0));
-		table_real(t, tm_json_real(v[i].op, "time_us", NAN) * 1e-6);
-		bytes_cell(t, v[i].op, "bytes_at_peak");
-		bytes_cell(t, v[i].op, "bytes_max");
-		table_row(t);
-	}
-	free(v);
-	section(p, title, t);
+	page_section(p, "Values", t);
 }
 
 /* ---- events, log, command ----------------------------------------------------------- */
@@ -376,9 +234,30 @@ static bool is_shown_elsewhere(const json_t *event)
 	static const char *const kinds[] = { "peak", "timeline", "mem", "grad", "op", "hello", "result" };
 
 	for (size_t i = 0; i < TM_ARRAY_N(kinds); i++)
-		if (is_event(event, kinds[i]))
+		if (page_is_event(event, kinds[i]))
 			return true;
 	return false;
+}
+
+/* A sentence where the event has one, else "name=load at=begin". */
+static void event_text(const json_t *e, struct tm_str *out)
+{
+	const char *text = tm_json_str(e, "text", NULL), *key;
+	json_t *v;
+
+	if (text) {
+		tm_str_add(out, text);
+		return;
+	}
+	json_object_foreach((json_t *)e, key, v) {
+		if (!strcmp(key, "e") || !strcmp(key, "seq") || !strcmp(key, "t_us"))
+			continue;
+		tm_str_addf(out, "%s%s=", out->n ? " " : "", key);
+		if (json_is_string(v))
+			tm_str_add(out, json_string_value(v));
+		else
+			tm_json_canonical(v, out);
+	}
 }
 
 static void events(struct page *p)
@@ -391,23 +270,18 @@ static void events(struct page *p)
 	table_column(t, "event", TABLE_TEXT);
 	table_column(t, "says", TABLE_TEXT);
 	json_array_foreach(json_object_get(p->run, "events"), i, event) {
-		const json_t *e = json_object_get(event, "json");
-		const char *text = tm_json_str(e, "text", NULL);
 		struct tm_str s = TM_STR_INIT;
 
 		if (is_shown_elsewhere(event))
 			continue;
-		if (text)
-			tm_str_add(&s, text);
-		else
-			tm_json_canonical(e, &s);
+		event_text(json_object_get(event, "json"), &s);
 		table_real(t, tm_json_real(event, "t_us", NAN) * 1e-6);
 		table_text(t, tm_json_str(event, "kind", ""));
 		table_text(t, s.s);
 		table_row(t);
 		tm_str_free(&s);
 	}
-	section(p, "Events", t);
+	page_section(p, "Events", t);
 }
 
 static void add_lines(struct page *p, const char *s, const char *end)
@@ -442,7 +316,7 @@ static void log_tail(struct page *p)
 
 	if (!path)
 		return;
-	heading(p, "Log (its last lines)");
+	page_heading(p, "Log (its last lines)");
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 	if (size > LOG_BYTES)
@@ -461,10 +335,10 @@ static void log_tail(struct page *p)
 /* As stored with the sweep by the scheduler: points by hash, each with its measure. */
 static bool measure_of(const json_t *run, struct spec_measure *out)
 {
-	const json_t *points = at(run, "sweep", "spec"), *m;
+	const json_t *points = page_at(run, "sweep", "spec"), *m;
 
 	points = json_object_get(points, "points");
-	m = at(points, tm_json_str(json_object_get(run, "config"), "hash", ""), "measure");
+	m = page_at(points, tm_json_str(json_object_get(run, "config"), "hash", ""), "measure");
 	if (!json_is_object(m))
 		return false;
 	*out = (struct spec_measure){
@@ -492,13 +366,11 @@ static void page_print(struct page *p)
 	overview(p);
 	parameters(p);
 	values(p);
-	peaks(p);
-	categories(p);
-	operators(p, "bytes_at_peak", "bytes_max", "Operators by memory at the peak");
-	operators(p, "time_us", "calls", "Operators by time");
+	page_memory(p);
+	page_operators(p);
 	events(p);
 	log_tail(p);
-	heading(p, "The command that repeats it");
+	page_heading(p, "The command that repeats it");
 	tm_str_add(&p->out, "  ");
 	command(p->run, &p->out);
 	tm_str_addc(&p->out, '\n');

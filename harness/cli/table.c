@@ -265,6 +265,14 @@ static void print_field(struct tm_str *out, const char *s, size_t width, bool ri
 		pad(out, GAP);
 }
 
+/* No blanks at the end, where the last cell is empty. */
+static void end_line(struct tm_str *out)
+{
+	while (out->n && out->s[out->n - 1] == ' ')
+		out->s[--out->n] = '\0';
+	tm_str_addc(out, '\n');
+}
+
 /* The texts of all cells, the header's first; to be freed with strings_free. */
 static struct tm_str *strings(const struct table *t)
 {
@@ -309,7 +317,7 @@ static void print_aligned(const struct table *t, unsigned limit, struct tm_str *
 			shorten(s, widths[i]);
 			print_field(out, s->s, widths[i], right[i], i + 1 == t->column_n);
 		}
-		tm_str_addc(out, '\n');
+		end_line(out);
 	}
 	strings_free(t, v);
 	free(widths);

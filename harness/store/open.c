@@ -1,6 +1,6 @@
 /*
  * Opening a database: ours is told from others before SQLite may change a
- * byte of it, a first start races cleanly, and a reader leaves no trace.
+ * byte of it, a first start races cleanly, and a reader changes nothing.
  *
  * The schema and the application id are committed with a rollback journal
  * and only then the database goes over to WAL: so the header in the file
@@ -264,16 +264,24 @@ static char *immutable_uri(const char *name)
 	return tm_str_detach(&uri);
 }
 
-/* True if nobody can be writing: no log beside the database and no right to make one. */
+static off_t size_beside(const struct store *st, const char *suffix)
+{
+	struct tm_str name = TM_STR_INIT;
+	struct stat sb;
+	off_t size;
+
+	tm_str_addf(&name, "%s%s", st->path, suffix);
+	size = stat(name.s, &sb) < 0 ? -1 : sb.st_size;
+	tm_str_free(&name);
+	return size;
+}
+
+/* True if nobody can be writing: nothing in a log, nobody who shares memory, no right to make either. */
 static bool cannot_change(const struct store *st)
 {
-	struct tm_str wal = TM_STR_INIT;
 	char *dir = tm_path_dir(st->path);
-	bool yes;
+	bool yes = size_beside(st, "-wal") <= 0 && size_beside(st, "-shm") < 0 && access(dir, W_OK) < 0;
 
-	tm_str_addf(&wal, "%s-wal", st->path);
-	yes = !tm_path_exists(wal.s) && access(dir, W_OK) < 0;
-	tm_str_free(&wal);
 	free(dir);
 	return yes;
 }

@@ -1,3 +1,4 @@
+/* Matrix products in fixed tiles; why, in gemm.h. */
 #include "device/cpu/gemm.h"
 
 #include "base/clock.h"

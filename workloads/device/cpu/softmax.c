@@ -1,3 +1,7 @@
+/*
+ * Loops over one row, in 16 lanes and in blocks that go to a double, as in
+ * sum.c: the order of the sums follows from the length alone.
+ */
 #include "device/cpu/softmax.h"
 
 #include "device/cpu/cpu.h"

@@ -347,6 +347,25 @@ static void marks_start_from_what_is_live(void **state)
 	mem_free(mem);
 }
 
+static void a_peak_is_told_at_its_first_moment(void **state)
+{
+	struct mem *mem = open_mem("caching", 0, 1ull << 40);
+
+	(void)state;
+	mem_set_step(mem, 1);
+	mem_set_op(mem, "gelu_fwd");
+	mem_release(mem, get(mem, 3 * MIB, MEM_ACTIVATIONS, "a"));
+	mem_set_step(mem, 2);
+	mem_set_op(mem, "loss");
+	mem_release(mem, get(mem, 3 * MIB, MEM_LOGITS, "b"));
+	assert_int_equal(mem_run_peak(mem)->allocated_at_peak[MEM_ACTIVATIONS], 3 * MIB);
+	assert_int_equal(mem_run_peak(mem)->allocated_at_peak[MEM_LOGITS], 0);
+	assert_int_equal(mem_run_peak(mem)->step, 1);
+	assert_string_equal(mem_run_peak(mem)->op, "gelu_fwd");
+	assert_int_equal(mem_run_peak(mem)->max.requested, 3 * MIB);
+	mem_free(mem);
+}
+
 /* ---- timeline -------------------------------------------------------------- */
 
 static void peaks_stay_in_the_timeline(void **state)
@@ -760,6 +779,7 @@ int main(void)
 		cmocka_unit_test(a_broken_driver_is_not_out_of_memory),
 		cmocka_unit_test(operators_hold_what_they_asked_for),
 		cmocka_unit_test(marks_start_from_what_is_live),
+		cmocka_unit_test(a_peak_is_told_at_its_first_moment),
 		cmocka_unit_test(peaks_stay_in_the_timeline),
 		cmocka_unit_test(what_stayed_is_grouped_by_maker),
 		cmocka_unit_test(a_workspace_made_once_is_no_growth),

@@ -167,6 +167,10 @@ static int fake_end(const char *mode)
 		fake_event("refused", "\"code\":21,\"text\":\"no such device\"");
 		return 21;
 	}
+	if (!strcmp(mode, "nonsense")) {
+		fake_raw("nonsense\n");
+		fake_for_ever();
+	}
 	if (!strcmp(mode, "nan"))
 		fake_raw("{\"e\":\"mem\",\"seq\":6,\"t_us\":99000000,\"requested\":NaN}\n");
 	if (!strcmp(mode, "1e999"))
@@ -220,6 +224,9 @@ static int fake_worker(void)
 	if (fake_is(mode, hangs))
 		fake_hang(mode);
 	fake_steps(tm_json_i64(params, "step_us", 100));
+	/* as long as there is such a file the run does not end */
+	while (!access(tm_json_str(params, "gate", "/nonexistent"), F_OK))
+		tm_sleep_us(1000);
 	return fake_end(mode);
 }
 

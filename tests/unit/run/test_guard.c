@@ -147,6 +147,8 @@ static void breaks_the_protocol(void **state)
 	expect(&(struct wish){ .params = "\"mode\":\"1e999\"" }, "invalid", "events", "line 8");
 	expect(&(struct wish){ .params = "\"mode\":\"after-result\"" }, "invalid", "events", "follows `result`");
 	expect(&(struct wish){ .params = "\"mode\":\"cut\"" }, "invalid", "events", "in the middle");
+	/* it is not waited for */
+	expect(&(struct wish){ .params = "\"mode\":\"nonsense\"", .wall_us = 20000000 }, "invalid", "events", "not JSON");
 }
 
 static void hangs(void **state)

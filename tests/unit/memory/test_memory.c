@@ -447,6 +447,8 @@ static void what_stayed_is_grouped_by_maker(void **state)
 	struct mem_block *early = get(mem, 100, MEM_PARAMETERS, "w");
 
 	(void)state;
+	/* Born last before the first moment and alive in the second: has not come since. */
+	get(mem, 200, MEM_PARAMETERS, "b");
 	from = mem_snapshot_take(mem);
 	mem_set_phase(mem, "eval");
 	mem_set_op(mem, "linear_fwd");

@@ -9,7 +9,8 @@ the same counter-based generator as in the C code (Philox4x32-10), written
 here a second time with numpy. What is stored:
 
   manifest.json    torch version, each case's configuration, ten losses (one a step,
-                   AdamW between them), and where each gradient tensor of step 0 is
+                   AdamW between them), where each gradient tensor of step 0 is, and the
+                   norm of each parameter after the ten steps
   CASE.N.f32       gradients of step 0 rounded to float32, little-endian, one after the other
 
 Everything is computed in float64, so that a difference is the C code's rounding
@@ -226,7 +227,7 @@ def losses(c, w, ids, targets, step, micro):
 
 
 def train(c):
-    """Losses of ten steps and the gradients of the first, before clipping."""
+    """Losses of ten steps, the gradients of the first before clipping, the norms of the weights at the end."""
     w = init(c)
     opt = torch.optim.AdamW([
         dict(params=[p for p in w.values() if p.dim() > 1], weight_decay=c['weight_decay']),
@@ -251,10 +252,10 @@ def train(c):
             first = {k: p.grad.clone() for k, p in w.items()}
         torch.nn.utils.clip_grad_norm_(list(w.values()), c['clip'])
         opt.step()
-    return history, first
+    return history, first, {k: p.detach().norm().item() for k, p in w.items()}
 
 
-def store(c, gradients, folder):
+def store(c, gradients, norms, folder):
     """Writes the pieces, returns the entries of the manifest."""
     entries, piece, blob = [], 0, b''
 
@@ -269,7 +270,7 @@ def store(c, gradients, folder):
         if blob and len(blob) + len(raw) > PIECE_BYTES:
             flush()
         entries.append(dict(name=name, shape=list(g.shape), file=f"{c['name']}.{piece}.f32", offset=len(blob),
-                            sha256=hashlib.sha256(raw).hexdigest()))
+                            sha256=hashlib.sha256(raw).hexdigest(), final_norm=norms[name]))
         blob += raw
     flush()
     return entries
@@ -282,10 +283,10 @@ def main():
     cases = []
     for case in CASES:
         c = {**case, **COMMON}
-        history, gradients = train(c)
+        history, gradients, norms = train(c)
         weights = hashlib.sha256(b''.join(p.detach().numpy().astype('<f4').tobytes() for p in init(c).values()))
         cases.append({**c, 'losses': history, 'weights_sha256': weights.hexdigest(),
-                      'gradients': store(c, gradients, folder)})
+                      'gradients': store(c, gradients, norms, folder)})
         print(f"{c['name']}: loss {history[0]:.6f} … {history[-1]:.6f}, {len(gradients)} tensors")
     manifest = dict(torch=torch.__version__, numpy=np.__version__, type='float64, stored as float32', cases=cases)
     with open(os.path.join(folder, 'manifest.json'), 'w') as f:

@@ -209,6 +209,7 @@ size_t judge_metrics(const struct judge_steps *s, struct judge_metric out[JUDGE_
 	add(out, &n, "throughput.tokens", s->tokens_s, steps);
 	add(out, &n, "throughput.samples", s->samples_s, steps);
 	add(out, &n, "mem.growth", s->growth.slope, (int64_t)s->counted);
+	add(out, &n, "mem.growth.eval", s->growth.eval.slope, (int64_t)s->growth.eval.n);
 	add(out, &n, "loss.first", s->loss_first, 1);
 	add(out, &n, "loss.final", s->loss_final, 1);
 	return n;

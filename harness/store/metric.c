@@ -18,14 +18,12 @@ static const struct builtin { const char *name, *unit, *better; int exact; } bui
 	{ "mem.growth", "B/step", "lower", 0 },
 	{ "mem.growth.eval", "B/step", "lower", 0 },
 	{ "mem.host.peak", "B", "lower", 0 },
-	{ "loss.first", "", "none", 0 },
-	{ "loss.final", "", "lower", 0 },
+	{ "loss.first", "nats", "none", 0 },
+	{ "loss.final", "nats", "lower", 0 },
 	/* series only */
-	{ "step.us", "us", "lower", 0 },
-	{ "step.tokens", "tokens", "none", 0 },
-	{ "step.samples", "samples", "none", 0 },
-	{ "step.loss", "", "none", 0 },
-	{ "step.live", "B", "none", 0 },
+	{ "step.time", "us", "lower", 0 },
+	{ "loss", "nats", "none", 0 },
+	{ "mem.live", "B", "none", 0 },
 };
 
 int store_metrics_builtin(struct store *st, struct tm_err *err)

@@ -114,8 +114,8 @@ int store_run_end(struct store *st, const struct store_run_result *r, struct tm_
  * Metrics are registered from the description before values are written
  * (idempotent; the description has the last word about units). Known from the
  * start, for the harness: step.median step.p99 throughput.* mem.growth
- * mem.host.peak loss.first loss.final, and the series step.us step.tokens
- * step.samples step.loss step.live.
+ * mem.growth.eval mem.host.peak loss.first loss.final, and the series step.time
+ * (us), loss, mem.live.
  */
 int store_metrics_register(struct store *st, const json_t *metrics, struct tm_err *err);
 

@@ -140,6 +140,14 @@ static void growth_in_evaluation_only(void **state)
 		assert_int_equal((int64_t)evals + g.eval.left, (int64_t)(12 * GIB / k));
 		assert_int_equal((int64_t)evals + g.eval.left_joined, (int64_t)(6 * GIB / k));
 	}
+	/* both go into the database, each under its name */
+	struct judge_steps s = { .counted = 200, .trained = 100, .growth = g };
+	struct judge_metric m[JUDGE_METRICS_MAX];
+	double found = 0;
+	for (size_t i = 0, n = judge_metrics(&s, m); i < n; i++)
+		if (!strcmp(m[i].name, "mem.growth.eval") || !strcmp(m[i].name, "mem.growth"))
+			found += m[i].v;
+	assert_true(found == 2 * 16 * MIB);
 	judge_growth_text(&g, NULL, 0, &text);
 	assert_non_null(strstr(text.s, "grows by 16.0 MiB in each eval step"));
 	assert_non_null(strstr(text.s, "half of the free memory"));

@@ -19,7 +19,7 @@ static int end_whole(struct store *st, int64_t run_id, size_t series_n, struct t
 {
 	static double samples[4096];
 	struct store_value v[] = { { .metric = "step.median", .v = 1 }, { .metric = "step.p99", .v = 2 }, { .metric = "loss.final", .v = 3 } };
-	struct store_series s = { .metric = "step.us", .f64 = samples, .n = series_n };
+	struct store_series s = { .metric = "step.time", .f64 = samples, .n = series_n };
 	struct store_op op = { "gemm", "forward", 1, 1, 1, 1, 1 };
 	struct store_event e = { 1, "note", "{\"text\":\"x\"}" };
 	struct store_run_result r = { .run_id = run_id, .status = "ok", .values = v, .value_n = 3, .series = &s, .series_n = 1,

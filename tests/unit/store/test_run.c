@@ -40,7 +40,7 @@ static void a_whole_result(void **state)
 		{ .metric = "throughput.tokens", .v = 5e-324, .n = 3 },
 		{ .metric = "mem.growth", .v = -1.7976931348623157e308, .n = 3 },
 	};
-	struct store_series series[] = { { .metric = "step.us", .i64 = us, .n = 3 }, { .metric = "loss", .f64 = loss, .n = 3 },
+	struct store_series series[] = { { .metric = "step.time", .i64 = us, .n = 3 }, { .metric = "loss", .f64 = loss, .n = 3 },
 					 { .metric = "empty", .f64 = loss, .n = 0 } };
 	struct store_op ops[] = { { "gemm", "forward", 2, 1.5, 4096, 8192, 1e9 }, { "gelu", "forward", 1, NAN, NAN, 1, INFINITY },
 				  { "gemm", "forward", 3, 0.5, 4, 9000, 1e9 } };
@@ -76,18 +76,18 @@ static void a_whole_result(void **state)
 	assert_int_equal(n, 3);
 	assert_true(v[0] == 0.1 && isnan(v[1]) && v[2] == 0 && signbit(v[2]));
 	free(v);
-	assert_ok(store_series(st, runs[0], "step.us", &v, &n, &err), &err);
+	assert_ok(store_series(st, runs[0], "step.time", &v, &n, &err), &err);
 	assert_true(v[0] == 10 && v[1] == -9223372036854775808.0);
 	free(v);
 	assert_int_equal(store_series(st, runs[0], "empty", &v, &n, &err), TM_ENOTFOUND);
 	/* little-endian, whatever machine reads it */
 	assert_int_equal(count(st, "SELECT hex(data) = '0A00000000000000' || '0000000000000080' || 'FFFFFFFFFFFFFF7F' FROM series "
-			       "JOIN metric USING(metric_id) WHERE name = 'step.us'"), 1);
+			       "JOIN metric USING(metric_id) WHERE name = 'step.time'"), 1);
 
 	assert_ok(store_run_json(st, runs[0], &json, &err), &err);
 	assert_true(json_is_null(json_array_get(json_object_get(json_object_get(json_object_get(json, "series"), "loss"), "v"), 1)));
 	assert_string_equal(json_string_value(json_object_get(json_object_get(json_array_get(json_object_get(json, "events"), 1), "json"), "text")), "it's");
-	assert_true(json_integer_value(json_array_get(json_object_get(json_object_get(json_object_get(json, "series"), "step.us"), "v"), 2)) == INT64_MAX);
+	assert_true(json_integer_value(json_array_get(json_object_get(json_object_get(json_object_get(json, "series"), "step.time"), "v"), 2)) == INT64_MAX);
 	json_decref(json);
 	assert_intact(st);
 

@@ -92,7 +92,7 @@ static void choices_take_arguments_and_aliases(void **state)
 		{ "block", "block" }, { "every:12", "every:12" }, { "budget:27MiB", "budget:27MiB" },
 		{ "from:a:b", "from:a:b" }, { "all", "none" },
 	};
-	static const char *const refused[] = { "", "every", "every:", "every:x", "every:2.5", "budget:27", "from:", "block:2", "None", "blo", "all=none", "every:int" };
+	static const char *const refused[] = { "", "every", "every:", "every:x", "every:2.5", "every-2", "every 2", "budget:27", "from:", "block:2", "None", "blo", "all=none", "every:int" };
 	struct opts o;
 	struct tm_err err = { 0 };
 	char json[128];

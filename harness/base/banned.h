@@ -6,6 +6,9 @@
 #ifndef TM_BANNED_H
 #define TM_BANNED_H
 
+#undef alloca
+#undef strncat
+
 #pragma GCC poison strcpy strcat strncat sprintf vsprintf strtok gets atoi atol atoll atof alloca popen tmpnam mktemp
 
 /* system() is a common word; poison only the call. */

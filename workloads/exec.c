@@ -135,7 +135,8 @@ static void send_result(struct run *run, struct relay *relay, const struct child
 {
 	json_t *body = relay_result(relay, child->wall_us), *metrics = json_object_get(body, "metrics");
 
-	if (!relay_said_phase(relay))
+	/* where the program does not say what it measured, the window is its whole life */
+	if (!relay_said_window(relay))
 		phase_event(run, "end");
 	if (child->host_peak_bytes)
 		json_object_set_new(metrics, "mem.host.peak", json_integer((json_int_t)child->host_peak_bytes));

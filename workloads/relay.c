@@ -16,7 +16,7 @@ struct relay {
 	int64_t line_n;
 	int64_t next, first;              /* next step's index; first counted one, -1: none yet */
 	int64_t counted, tokens, samples;
-	bool oom, fail, phase;
+	bool oom, fail, window;
 	json_t *result;                   /* the program's own */
 };
 
@@ -54,9 +54,9 @@ bool relay_said_fail(const struct relay *r)
 	return r->fail;
 }
 
-bool relay_said_phase(const struct relay *r)
+bool relay_said_window(const struct relay *r)
 {
-	return r->phase;
+	return r->window;
 }
 
 /* ---- steps ------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static int pass_on(struct relay *r, const char *kind, json_t *body)
 {
 	r->oom |= strcmp(kind, "oom") == 0;
 	r->fail |= strcmp(kind, "fail") == 0;
-	r->phase |= strcmp(kind, "phase") == 0;
+	r->window |= strcmp(kind, "phase") == 0 && strcmp(tm_json_str(body, "name", ""), "measure") == 0;
 	event_send(r->to, kind, json_incref(body));
 	return 0;
 }

@@ -21,10 +21,10 @@ int relay_end(struct relay *relay, struct tm_err *err);
 
 /* Index of the last step the program told of; -1: none. */
 int64_t relay_last_step(const struct relay *relay);
-/* It has told of running out of memory, of a failure, of a phase. */
+/* It has told of running out of memory, of a failure, of begin or end of its window (phase `measure`). */
 bool relay_said_oom(const struct relay *relay);
 bool relay_said_fail(const struct relay *relay);
-bool relay_said_phase(const struct relay *relay);
+bool relay_said_window(const struct relay *relay);
 
 /*
  * The body of `result`, new: the program's metrics and work, the steps it

@@ -133,6 +133,30 @@ static void its_events_are_numbered_anew(void **state)
 	worker_free(&w);
 }
 
+/* The window is the program's to say; else it is its whole life. */
+static void the_window_is_told_once(void **state)
+{
+	static const char *const scripts[] = {
+		SH("true", ""),
+		SH("echo '{\\\"e\\\":\\\"phase\\\",\\\"name\\\":\\\"load\\\",\\\"at\\\":\\\"begin\\\"}' >&3", ""),
+		SH("for at in begin end; do echo \\\"{\\\\\\\"e\\\\\\\":\\\\\\\"phase\\\\\\\",\\\\\\\"name\\\\\\\":\\\\\\\"measure\\\\\\\",\\\\\\\"at\\\\\\\":\\\\\\\"$at\\\\\\\"}\\\" >&3; done", ""),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TM_ARRAY_N(scripts); i++) {
+		struct worker w = worker_run(scripts[i]);
+		size_t ends = 0;
+		const json_t *phase;
+
+		for (size_t k = 0; (phase = worker_event(&w, "phase", k)); k++)
+			ends += strcmp(tm_json_str(phase, "name", ""), "measure") == 0 &&
+				strcmp(tm_json_str(phase, "at", ""), "end") == 0;
+		if (ends != 1 || w.status)
+			fail_msg("script %zu: %zu ends: %s", i, ends, w.raw.s);
+		worker_free(&w);
+	}
+}
+
 static void bad_ends_of_a_program(void **state)
 {
 	static const struct {
@@ -220,6 +244,7 @@ int main(void)
 		cmocka_unit_test(a_line_without_end_is_bounded),
 		cmocka_unit_test(a_silent_program_is_one_step),
 		cmocka_unit_test(its_events_are_numbered_anew),
+		cmocka_unit_test(the_window_is_told_once),
 		cmocka_unit_test(bad_ends_of_a_program),
 		cmocka_unit_test(folder_and_environment),
 		cmocka_unit_test(a_daemon_does_not_hold_the_run),

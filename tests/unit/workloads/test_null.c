@@ -438,6 +438,29 @@ static void a_held_pipe_outlives_the_worker(void **state)
 	worker_free(&w);
 }
 
+/* Whoever started it may be killed at any moment. */
+static void a_worker_dies_with_its_parent(void **state)
+{
+	pid_t between, worker = 0;
+	int fd[2], status;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	between = fork();
+	if (!between) {
+		struct worker w = worker_start(JOB("\"mode\":\"hang\",\"how\":\"ignore-term\"", SHORT));
+
+		worker_read(&w, 300, WORKER_PATIENCE_MS);        /* it has begun */
+		_exit(write(fd[1], &w.pid, sizeof w.pid) != sizeof w.pid);
+	}
+	assert_int_equal(read(fd[0], &worker, sizeof worker), sizeof worker);
+	assert_int_equal(waitpid(between, &status, 0), between);
+	assert_int_equal(waitpid(worker, &status, 0), worker);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 /* ---- lies ------------------------------------------------------------------------------------ */
 
 static void lies_are_told(void **state)
@@ -519,6 +542,7 @@ int main(void)
 		cmocka_unit_test(hangs_hang),
 		cmocka_unit_test(what_is_left_behind),
 		cmocka_unit_test(a_held_pipe_outlives_the_worker),
+		cmocka_unit_test(a_worker_dies_with_its_parent),
 		cmocka_unit_test(lies_are_told),
 		cmocka_unit_test(lies_about_order),
 		cmocka_unit_test(skipped_work_shows_in_the_loss),

@@ -22,7 +22,7 @@ set arrow 3 from first num(9) / scale, first num(10) to graph 1, first num(10) n
 
 plot data using ($2 / scale):3 every ::0::(front_n - 1) with steps lc rgb blue lw 2, \
 	data using ($2 / scale):4:(0):($5 - $4) with vectors nohead lw 3 lc rgb "#80767c85", \
-	data using ($2 / scale):($6 == 0 ? $3 : NaN) with points pt 6 ps 0.8 lw 1.5 lc rgb grey, \
+	data using ($2 / scale):($6 == 0 ? $3 : NaN) with points pt 7 ps 0.7 lc rgb grey, \
 	data using ($2 / scale):($6 == 1 ? $3 : NaN) with points pt 7 ps 0.9 lc rgb blue, \
 	data using ($2 / scale):(strcol(7) eq "ok" ? NaN : floor_y) with points pt 2 ps 1.1 lw 3 lc rgb red, \
 	more using ($6 / scale):2:(($4 - $6) / scale):($5 - $2) with vectors nohead lc rgb soft lw 0.8, \

@@ -11,12 +11,13 @@ set label 1 (memory ? "Which operators hold the memory at the peak?" : "Which op
 	at screen 0.012, screen 1 - 18 / H left font "sans:Bold,15"
 set xrange [0 : num(4) / scale * 1.01]
 set yrange [rows - 0.4 : -0.6]
-set xlabel (memory ? "memory alive at the peak (" : "time in a step (") . unit . ")" textcolor rgb black
+set xlabel (memory ? "memory alive at the peak (" : "time over the recorded steps (") . unit . ")" textcolor rgb black
 set border 1 lc rgb soft
 set ytics scale 0
 unset grid
 set grid xtics lt 1 lc rgb rule lw 0.6
 set key at screen 0.012, screen 1 - 36 / H left top horizontal maxrows 1 samplen 1.2 width 1 Left reverse textcolor rgb black
+if (phases == 1) { set key off }
 set style fill solid 1.0 noborder
 
 plot for [k = 1 : phases] data \

@@ -209,7 +209,7 @@ static int on_event(void *arg, int n, const char *const *v, const int *types)
 
 static const char event_sql[] =
 	"SELECT e.run_id, e.t_us, e.kind, e.json FROM event e JOIN run r USING(run_id)"
-	" WHERE r.sweep_id = ?1 AND e.kind IN ('peak', 'stayed', 'note', 'oom', 'fail', 'recover')"
+	" WHERE r.sweep_id = ?1 AND e.kind IN ('peak', 'stayed', 'note', 'oom', 'fail', 'recover', 'result')"
 	" ORDER BY e.run_id, e.t_us, e.rowid";
 
 static int ask(struct draw_sweep *s, const char *sql, const char *arg,
@@ -253,6 +253,8 @@ static void put_together(struct draw_sweep *s)
 		c->peak = draw_config_metric(s, c, "mem.reserved.peak");
 		if (isnan(c->peak))
 			c->peak = draw_config_metric(s, c, "mem.allocated.peak");
+		if (!(c->peak > 0))
+			c->peak = NAN;            /* a workload that uses no device memory has no peak to compare */
 		c->tokens = draw_config_metric(s, c, "throughput.tokens");
 	}
 }

@@ -72,7 +72,7 @@ int draw_timeline(const struct draw_sweep *s, const struct draw_run *run, json_t
 /* Durations of the counted steps in milliseconds; *n = 0 where there are none. To be freed. */
 int draw_steps(const struct draw_sweep *s, const struct draw_run *run, double **ms, size_t *n, struct tm_err *err);
 
-/* Losses of the counted steps, NaN where a step has none; *n = 0 where there are none. To be freed. */
+/* Losses of every step, warm-up included, NaN where a step has none; *n = 0 where there are none. To be freed. */
 int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double **out, size_t *n, struct tm_err *err);
 
 /* A parameter's value for people: a word, a number, a size for `cap`. "–" where absent. */

@@ -135,8 +135,8 @@ static void banner(const struct page *p, struct tm_str *out)
 	text_html_short(out, s->gpu ? s->gpu : s->cpu ? s->cpu : "unknown machine", 60);
 	tm_str_add(out, " · commit ");
 	text_html(out, commit.s, 0);
-	tm_str_addf(out, " · %zu configurations, %lld %s each</p>\n", s->config_n, (long long)repetitions(s),
-		    repetitions(s) == 1 ? "run" : "runs");
+	tm_str_addf(out, " · %zu configuration%s, %lld %s%s</p>\n", s->config_n, s->config_n == 1 ? "" : "s", (long long)repetitions(s),
+		    repetitions(s) == 1 ? "run" : "runs", s->config_n == 1 ? "" : " each");
 	if (s->state && strcmp(s->state, "done"))
 		tm_str_addf(out, "<p class=\"alert\">This sweep is not complete%s. The figures below are of the runs that ended.</p>\n",
 			    !strcmp(s->state, "open") ? ": it is still running, or its owner died" : "");
@@ -241,11 +241,74 @@ static void shell_word(struct tm_str *out, const char *s)
 	tm_str_addc(out, '\'');
 }
 
+/* A parameter's value as a flag takes it: sizes and times need their unit. */
+static void flag_value(const json_t *v, const char *name, struct tm_str *out)
+{
+	char size[32];
+
+	if (json_is_string(v))
+		tm_str_add(out, json_string_value(v));
+	else if (json_is_integer(v) && !strcmp(name, "cap"))
+		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), size));
+	else if (v)
+		tm_json_canonical(v, out);
+}
+
+/* "NAME=v1,v2": each value that the configurations have, in their order. */
+static void flag_values(const struct draw_sweep *s, const char *name, struct tm_str *out)
+{
+	tm_str_addf(out, "%s=", name);
+	for (size_t i = 0; i < s->config_n; i++) {
+		const json_t *v = json_object_get(s->configs[i].params, name);
+		bool seen = !v;
+
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = json_equal(v, json_object_get(s->configs[k].params, name));
+		if (seen)
+			continue;
+		if (out->s[out->n - 1] != '=')
+			tm_str_addc(out, ',');
+		flag_value(v, name, out);
+	}
+}
+
+/* The flags the sweep was started with, as far as they can be told from what is stored; false: some are left. */
+static bool flags(const struct draw_sweep *s, struct tm_str *out)
+{
+	const json_t *origin = json_object_get(s->spec, "origin"), *points = json_object_get(s->spec, "points");
+	const json_t *measure = json_object_get(json_object_iter_value(json_object_iter((json_t *)points)), "measure");
+	bool all = true;
+	const char *key;
+	json_t *from;
+
+	json_object_foreach((json_t *)origin, key, from) {
+		struct tm_str word = TM_STR_INIT;
+		const char *name = strchr(key, '.') ? strchr(key, '.') + 1 : key;
+
+		if (!json_is_string(from) || !tm_starts_with(json_string_value(from), "flag"))
+			continue;
+		if (tm_starts_with(key, "axes.") || tm_starts_with(key, "set.")) {
+			flag_values(s, name, &word);
+		} else if (json_is_integer(json_object_get(measure, name))) {
+			tm_str_addf(&word, "%s=", key);
+			tm_json_canonical(json_object_get(measure, name), &word);
+		}
+		if (word.n) {
+			tm_str_add(out, tm_starts_with(key, "axes.") ? " -a " : " -s ");
+			shell_word(out, word.s);
+		}
+		all &= word.n > 0;
+		tm_str_free(&word);
+	}
+	return all;
+}
+
 static void again(const struct page *p, struct tm_str *out)
 {
 	const struct draw_sweep *s = p->sweep;
 	const char *path = tm_json_str(s->spec, "path", NULL);
 	struct tm_str text = TM_STR_INIT;
+	bool whole = true;
 
 	tm_str_add(out, "<h2 id=\"again\">Again</h2>\n<p>The spec and all figures are in the database");
 	if (p->database) {
@@ -257,11 +320,14 @@ static void again(const struct page *p, struct tm_str *out)
 	if (path) {
 		tm_str_add(&text, "tidemark run ");
 		shell_word(&text, path);
+		whole = flags(s, &text);
 		tm_str_addf(&text, " --seed %lld", (long long)s->seed);
 		text_html(out, text.s, 0);
 		tm_str_addc(out, '\n');
 	}
 	tm_str_addf(out, "tidemark report %lld</pre>\n", (long long)s->id);
+	if (!whole)
+		tm_str_add(out, "<p>Other flags that the sweep was started with are not in this line.</p>\n");
 	tm_str_add(out, "<p>One run whole, with its parameters and operators: <code>tidemark show RUN</code>. Any other question: "
 		   "<code>tidemark query \"SELECT label, peak_bytes, tokens_s FROM wide\"</code>.</p>\n");
 	tm_str_free(&text);

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define ROW_PX 26
+#define KEY_PX 56.0                       /* swatch and gaps of an entry */
+#define KEY_ROW_PX 19.5
 
 const int picture_colours[8] = { COLOUR_BLUE, COLOUR_RED, COLOUR_GREEN, COLOUR_PINK, COLOUR_SKY, COLOUR_ORANGE,
 				 COLOUR_GREY, COLOUR_YELLOW };
@@ -111,8 +113,24 @@ void picture_rows(struct picture *p, const struct tm_str *labels, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		widest = fmax(widest, text_width(labels[i].s, PICTURE_FONT));
-	p->left = (unsigned)fmin(widest + 16, PICTURE_WIDTH / 3);
+	p->left = (unsigned)fmin(widest + 16, 0.4 * PICTURE_WIDTH);
 	p->height = p->top + p->bottom + (unsigned)(ROW_PX * (n ? n : 1));
+}
+
+void picture_key(struct picture *p, const char *const *names, size_t n)
+{
+	double widest = 20;
+	size_t columns, rows;
+
+	for (size_t i = 0; i < n; i++)
+		widest = fmax(widest, text_width(names[i], PICTURE_FONT));
+	/* gnuplot lays a horizontal key out in columns as wide as the longest name, over the plotted width */
+	columns = (size_t)(picture_inner_width(p) / (widest + KEY_PX));
+	columns = columns ? columns : 1;
+	rows = (n + columns - 1) / columns;
+	p->height -= p->top;
+	p->top = 46 + (unsigned)(rows * KEY_ROW_PX);
+	p->height += p->top;
 }
 
 void picture_failure_text(const struct draw_run *run, struct tm_str *out)
@@ -164,5 +182,7 @@ int picture_phase_colour(const char *phase, size_t i)
 		return COLOUR_ORANGE;
 	if (!strcmp(phase, "update"))
 		return COLOUR_GREEN;
-	return picture_colours[(i + 3) % TM_ARRAY_N(picture_colours)];
+	if (!strcmp(phase, "all"))
+		return COLOUR_SKY;
+	return i % 2 ? COLOUR_PINK : COLOUR_GREY;
 }

@@ -61,8 +61,10 @@ double picture_inner_height(const struct picture *p);
 /* "1 234 567": thin groups for people. */
 void picture_count_text(double v, struct tm_str *out);
 
-/* One row of bars per entry: sets height and the left margin from the widest label (at most a third). */
+/* One row of bars per entry: sets height and the left margin from the widest label (at most two fifths). */
 void picture_rows(struct picture *p, const struct tm_str *labels, size_t n);
+/* Makes room above for a horizontal key with these names; after picture_rows. */
+void picture_key(struct picture *p, const char *const *names, size_t n);
 
 /* The failed run that stands for a configuration, as words: "OOM (cap): attention asked for 64 MiB". */
 void picture_failure_text(const struct draw_run *run, struct tm_str *out);

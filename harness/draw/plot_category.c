@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define ROWS_MAX 40
-#define LABEL_MAX_N 40
+#define LABEL_MAX_N 38
 #define CATEGORIES_MAX 12                 /* the template gets a colour for each */
 
 static const char prefix[] = "mem.", suffix[] = ".at_peak";
@@ -145,9 +145,9 @@ static void fill(const struct draw_sweep *s, struct pictures *out, const struct 
 		text_clean(&labels[i], order[i]->shown, LABEL_MAX_N);
 		top = fmax(top, row(p, s, order[i], cats));
 	}
-	p->top = 82;
 	p->right = 92;
 	picture_rows(p, labels, n);
+	picture_key(p, (const char *const *)cats->v, cats->n);
 	picture_arg(p, (double)n);
 	picture_arg(p, picture_byte_power(top));
 	picture_arg(p, top);

@@ -216,13 +216,15 @@ static void rows(struct picture *p, const struct draw_sweep *s, const struct dot
 static void caption(struct picture *p, const struct dot *dots, size_t n, size_t front_n, const struct area *a, double cap)
 {
 	size_t failed = 0, unknown = 0;
+	bool repeated = false;
 	char size[32];
 
 	for (size_t i = 0; i < n; i++) {
+		repeated |= dots[i].config->ok_n > 1;
 		failed += dots[i].failed;
 		unknown += dots[i].failed && !(dots[i].x <= a->x1);
 	}
-	tm_str_addf(&p->caption, "%zu of %zu configurations are on the front.", front_n, n);
+	tm_str_addf(&p->caption, "%zu of %zu configurations %s on the front.", front_n, n, front_n == 1 ? "is" : "are");
 	if (failed)
 		tm_str_addf(&p->caption, " %zu did not finish: crosses at the bottom, at the memory they wanted when they died", failed);
 	if (unknown)
@@ -231,7 +233,8 @@ static void caption(struct picture *p, const struct dot *dots, size_t n, size_t 
 		tm_str_addc(&p->caption, '.');
 	if (cap > 0)
 		tm_str_addf(&p->caption, " The cap is %s%s.", tm_size_text(cap, size), a->cap > 0 ? "" : ", far to the right");
-	tm_str_add(&p->caption, " Bars: slowest and fastest repetition.");
+	if (repeated)
+		tm_str_add(&p->caption, " Bars: slowest and fastest repetition.");
 }
 
 static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err *err)

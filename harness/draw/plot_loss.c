@@ -141,6 +141,7 @@ static void fill(struct pictures *out, const struct curve *v, size_t n, size_t l
 			tsv_real(&p->data, i < v[k].n ? v[k].v[i] : NAN);
 		tsv_row(&p->data);
 	}
+	p->left = 88;
 	p->right = (unsigned)fmin(widest + 34, PICTURE_WIDTH / 2.5);
 	end_names(p, v, n, low - pad, high + pad);
 	picture_arg(p, (double)n);
@@ -148,7 +149,7 @@ static void fill(struct pictures *out, const struct curve *v, size_t n, size_t l
 	picture_arg(p, low - pad);
 	picture_arg(p, high + pad);
 	picture_arg(p, (double)(len / DRAWN_MAX_N + 1));
-	tm_str_add(&p->caption, "Loss of every step of the first repetition.");
+	tm_str_add(&p->caption, "Loss of every step of the first repetition, warm-up included.");
 	if (twins)
 		tm_str_addf(&p->caption, " %zu configurations have a curve that equals another one bit for bit and are drawn with it.", twins);
 	if (left_out)

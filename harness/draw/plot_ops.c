@@ -47,6 +47,25 @@ static int by_sum(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* Phases in which nothing is left would only lengthen the key. */
+static void drop_empty(struct phases *p, struct bar *bars, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t k = 0; k < p->n; k++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < n; i++)
+			sum += bars[i].part[k];
+		if (!(sum > 0))
+			continue;
+		for (size_t i = 0; i < n; i++)
+			bars[i].part[kept] = bars[i].part[k];
+		p->v[kept++] = p->v[k];
+	}
+	p->n = kept;
+}
+
 /* Operators are sorted by name, so the phases of one stand together. */
 static size_t bars_of(const struct draw_run *run, bool memory, struct phases *phases, struct bar *out)
 {
@@ -66,6 +85,7 @@ static size_t bars_of(const struct draw_run *run, bool memory, struct phases *ph
 		out[n - 1].sum += v;
 	}
 	qsort(out, n, sizeof(*out), by_sum);
+	drop_empty(phases, out, n);
 	return n;
 }
 
@@ -100,9 +120,10 @@ static void fill(const struct draw_sweep *s, const struct draw_run *run, struct 
 		tsv_row(&p->data);
 		tm_str_free(&note);
 	}
-	p->top = 66;
 	p->right = 128;
 	picture_rows(p, labels, n);
+	if (phases->n > 1)
+		picture_key(p, phases->v, phases->n);
 	picture_arg(p, (double)n);
 	picture_arg(p, memory ? picture_byte_scale(picture_byte_power(bars[0].sum)) : bars[0].sum >= 5e3 ? 1e3 : 1);
 	picture_arg(p, memory ? picture_byte_power(bars[0].sum) : bars[0].sum >= 5e3 ? 5 : 4);
@@ -112,8 +133,9 @@ static void fill(const struct draw_sweep *s, const struct draw_run *run, struct 
 		picture_arg(p, picture_phase_colour(phases->v[k], k));
 	tm_str_addf(&p->heading, "%s", memory ? "by memory at the peak" : "by time");
 	tm_str_addf(&p->caption, "Run of %s. %s The %zu largest of %zu operators, with their share of all.", s->configs[run->config].shown,
-		    memory ? "Bytes of each operator that were alive at the peak, by the phase in which they were born."
-			   : "Time in a step outside the timed window.", n, bar_n);
+		    !memory ? "Time summed over all calls in the recorded steps."
+			    : phases->n > 1 ? "Bytes of each operator alive at the peak, by the phase in which they were born."
+					    : "Bytes of each operator alive at the peak.", n, bar_n);
 	for (size_t i = 0; i < n; i++)
 		tm_str_free(&labels[i]);
 	free(labels);

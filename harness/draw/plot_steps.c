@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define ROWS_MAX 40
-#define LABEL_MAX_N 40
+#define LABEL_MAX_N 38
 #define DOTS_MAX 120                      /* a row; beyond that inner ones are thinned */
 #define RELATIVE_ABOVE 3.0                /* largest median over smallest: boxes in ms would be slivers */
 #define STALL_SHOWN 8.0                   /* dots beyond this many times the widest whisker stand at the edge */

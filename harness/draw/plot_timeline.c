@@ -90,6 +90,14 @@ static size_t choose(const struct draw_sweep *s, struct panel v[PANELS_MAX])
 	return n;
 }
 
+/* True for a phase that is over as soon as it begins: another starts at the same moment. */
+static bool momentary(const json_t *list, size_t i, double t0, double t1)
+{
+	const json_t *next = json_array_get(list, i + 1);
+
+	return next && tm_json_real(next, "us", NAN) - tm_json_real(json_array_get(list, i), "us", NAN) < (t1 - t0) * 1e-3;
+}
+
 /* Starts of phases as labels in rows at the top of the plotted area; a phase that finds no row keeps its line only. */
 static int phases(struct picture *p, const json_t *list, double t0, double t1)
 {
@@ -102,7 +110,7 @@ static int phases(struct picture *p, const json_t *list, double t0, double t1)
 		const char *name = tm_json_str(phase, "name", "");
 		double us = tm_json_real(phase, "us", NAN);
 
-		if (n == TM_ARRAY_N(x) || !(us >= t0) || us > t1)
+		if (n == TM_ARRAY_N(x) || !(us >= t0) || us > t1 || momentary(list, i, t0, t1))
 			continue;
 		x[n] = (us - t0) * k;
 		width[n++] = text_width(name, PICTURE_FONT) + 6;
@@ -113,7 +121,7 @@ static int phases(struct picture *p, const json_t *list, double t0, double t1)
 	json_array_foreach(list, i, phase) {
 		double us = tm_json_real(phase, "us", NAN);
 
-		if (n == TM_ARRAY_N(x) || !(us >= t0) || us > t1)
+		if (n == TM_ARRAY_N(x) || !(us >= t0) || us > t1 || momentary(list, i, t0, t1))
 			continue;
 		tsv_real(&p->more, us);
 		tsv_real(&p->more, row[n]);
@@ -186,7 +194,7 @@ static void fill(struct pictures *out, const struct panel *panel, unsigned numbe
 	for (size_t k = 0; k < TM_ARRAY_N(first); k++)
 		tsv_column(&p->data, first[k], 0);
 	for (size_t k = 0; k < n; k++)
-		tsv_column(&p->data, names[k], 24);
+		tsv_column(&p->data, names[k], 13);
 	tsv_column(&p->more, "us", 0);
 	tsv_column(&p->more, "row", 0);
 	tsv_column(&p->more, "phase", 0);

@@ -90,58 +90,43 @@ int draw_timeline(const struct draw_sweep *s, const struct draw_run *run, json_t
 			   " ORDER BY t_us DESC, rowid DESC LIMIT 1", &arg, 1, &sink, err);
 }
 
-struct step_metric { char name[64]; double scale; };
-
-static int on_step_metric(void *arg, int n, const char *const *v, const int *types)
+/* A missing series is an empty one, and no error that somebody would print later. */
+static int series(const struct draw_sweep *s, const struct draw_run *run, const char *metric, double **out, size_t *n, struct tm_err *err)
 {
-	struct step_metric *m = arg;
+	struct tm_err own = { 0 };
+	int rc = store_series(s->store, run->id, metric, out, n, &own);
 
-	(void)n;
-	(void)types;
-	if (!v[0] || !v[1])
-		return 0;
-	snprintf(m->name, sizeof(m->name), "%s", v[0]);
-	m->scale = !strcmp(v[1], "s") ? 1e3 : !strcmp(v[1], "us") ? 1e-3 : 1;
-	return 0;
+	if (rc && rc != TM_ENOTFOUND && err)
+		*err = own;
+	return rc == TM_ENOTFOUND ? 0 : rc;
+}
+
+/* A series has every step; the result says which of them count. */
+static void counted(const struct draw_run *run, double *v, size_t *n)
+{
+	const json_t *result = draw_event(run, "result");
+	int64_t first = tm_json_i64(result, "first", 0), steps = tm_json_i64(result, "steps", 0);
+
+	if (first < 0 || steps <= 0 || (uint64_t)first + (uint64_t)steps > *n)
+		return;
+	memmove(v, v + first, (size_t)steps * sizeof(*v));
+	*n = (size_t)steps;
 }
 
 int draw_steps(const struct draw_sweep *s, const struct draw_run *run, double **ms, size_t *n, struct tm_err *err)
 {
-	struct step_metric m = { "", 1 };
-	struct store_sink sink = { .row = on_step_metric, .arg = &m };
-	char id[24];
-	const char *arg = id;
-	int rc;
+	int rc = series(s, run, "step.time", ms, n, err);
 
-	*ms = NULL;
-	*n = 0;
-	snprintf(id, sizeof(id), "%lld", (long long)run->id);
-	rc = store_query(s->store, "SELECT m.name, m.unit FROM series JOIN metric m USING(metric_id) WHERE run_id = ?1"
-			 " AND m.unit IN ('s', 'ms', 'us') AND m.name LIKE 'step%' ORDER BY m.name DESC",
-			 &arg, 1, &sink, err);
-	if (rc || !m.name[0])
-		return rc;
-	rc = store_series(s->store, run->id, m.name, ms, n, err);
-	if (rc == TM_ENOTFOUND)
-		return 0;
+	if (!rc)
+		counted(run, *ms, n);
 	for (size_t i = 0; !rc && i < *n; i++)
-		(*ms)[i] *= m.scale;
+		(*ms)[i] /= 1e3;                  /* stored in microseconds */
 	return rc;
 }
 
 int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double **out, size_t *n, struct tm_err *err)
 {
-	/* The second name is what imported results have. */
-	static const char *const names[] = { "step.loss", "loss" };
-	int rc = TM_ENOTFOUND;
-
-	*out = NULL;
-	*n = 0;
-	for (size_t i = 0; i < TM_ARRAY_N(names) && rc == TM_ENOTFOUND; i++)
-		rc = store_series(s->store, run->id, names[i], out, n, err);
-	if (rc == TM_ENOTFOUND)
-		rc = 0;
-	return rc;
+	return series(s, run, "loss", out, n, err);
 }
 
 void draw_status_text(const struct draw_run *run, struct tm_str *out)

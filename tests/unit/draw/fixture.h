@@ -212,8 +212,8 @@ static void fixture_good(struct fixture_run *r, int batch, bool block, int rep, 
 	fixture_value(r, "mem.growth", batch == 16 && block ? 4096 : 0);
 	fixture_value(r, "throughput.tokens", batch * 256 / (step_us / 1e6));
 	r->values[r->value_n++] = (struct store_value){ "step.median", step_us / 1e6, FIXTURE_STEPS, true, step_us / 1e6 * 0.009 };
-	r->series[r->series_n++] = (struct store_series){ "step.us", r->us, NULL, FIXTURE_STEPS };
-	r->series[r->series_n++] = (struct store_series){ "step.loss", r->loss, NULL, FIXTURE_STEPS };
+	r->series[r->series_n++] = (struct store_series){ "step.time", r->us, NULL, FIXTURE_STEPS };
+	r->series[r->series_n++] = (struct store_series){ "loss", r->loss, NULL, FIXTURE_STEPS };
 	fixture_ops(r, step_us, &f, t);
 	r->events[r->event_n++] = (struct store_event){ 1000, "timeline", fixture_timeline(batch, block, t) };
 	if (batch >= 16)

@@ -121,6 +121,14 @@ static int check_sum(const json_t *work, const char *name, int64_t seen, struct 
 	return 0;
 }
 
+static int check_durations(const struct collect_steps *s, struct tm_err *err)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->us[i])
+			return tm_fail(err, TM_EINVALID, "step %zu took 0 us", i);
+	return 0;
+}
+
 static int check_work(const struct collect *c, size_t first, struct tm_err *err)
 {
 	const struct collect_steps *s = &c->steps;
@@ -238,6 +246,7 @@ int figures_make(const struct figures_input *in, struct figures *f, struct tm_er
 	f->tokens_s = f->peak_bytes = NAN;
 	rc = take_reported(f, in, err);
 	rc = rc ? rc : check_peaks(f, in->params, err);
+	rc = rc ? rc : check_durations(&c->steps, err);
 	rc = rc ? rc : check_work(c, first, err);
 	rc = rc ? rc : take_computed(in, first, f, err);
 	rc = rc ? rc : check_loss(&c->steps, err);

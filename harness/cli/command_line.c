@@ -1,7 +1,7 @@
 #include "cli/command_line.h"
 
 #include "base/json.h"
-#include "base/num.h"
+#include "cli/param_text.h"
 
 #include <string.h>
 
@@ -23,21 +23,6 @@ void shell_quote(const char *s, struct tm_str *out)
 	tm_str_addc(out, '\'');
 }
 
-/* A value as a spec would write it: sizes and durations with their unit. */
-static void written(const char *type, const json_t *v, struct tm_str *out)
-{
-	char text[32];
-
-	if (json_is_integer(v) && strcmp(type, "size") == 0)
-		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
-	else if (json_is_integer(v) && strcmp(type, "duration") == 0)
-		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
-	else if (json_is_string(v))
-		tm_str_add(out, json_string_value(v));
-	else
-		tm_json_canonical(v, out);
-}
-
 void command_line_of(const struct describe *d, const char *workload, const char *params,
 		     const struct spec_measure *measure, struct tm_str *out)
 {
@@ -55,7 +40,7 @@ void command_line_of(const struct describe *d, const char *workload, const char 
 
 		if (v && !json_is_null(v) && !json_equal(v, json_object_get(p, "default"))) {
 			tm_str_addf(&arg, "%s=", tm_json_str(p, "name", ""));
-			written(tm_json_str(p, "type", ""), v, &arg);
+			param_text(p, v, &arg);
 			tm_str_add(out, " -s ");
 			shell_quote(arg.s, out);
 		}

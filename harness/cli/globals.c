@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 #include "store/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,7 +111,11 @@ bool cli_colored(const struct cli *cli, int fd)
 
 int cli_open_store(struct cli *cli, bool write, struct store **out)
 {
-	return store_open(cli->db, write ? STORE_WRITE : STORE_READ, out, &cli->err);
+	int rc = store_open(cli->db, write ? STORE_WRITE : STORE_READ, out, &cli->err);
+
+	if (!rc && write && store_warning(*out) && cli->verbose >= 0)
+		fprintf(stderr, "note: %s\n", store_warning(*out));
+	return rc;
 }
 
 const struct describe *cli_describe(void)

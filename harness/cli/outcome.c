@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/param_text.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
@@ -82,17 +83,11 @@ static double number_or_nan(const char *s)
 	return s && !tm_parse_double(s, &v) ? v : NAN;
 }
 
-static void param_cell(struct table *t, const json_t *v)
+static void param_cell(struct table *t, const json_t *about, const json_t *v)
 {
 	struct tm_str s = TM_STR_INIT;
-	char text[32];
 
-	if (json_is_string(v))
-		tm_str_add(&s, json_string_value(v));
-	else if (json_is_integer(v) && json_integer_value(v) >= 1 << 20)
-		tm_str_add(&s, tm_size_exact((uint64_t)json_integer_value(v), text));
-	else if (v)
-		tm_json_canonical(v, &s);
+	param_text(about, v, &s);
 	table_text(t, v ? s.s : NULL);
 	tm_str_free(&s);
 }
@@ -114,7 +109,8 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 	if (p->many_workloads)
 		table_text(t, values[WORKLOAD]);
 	for (size_t i = 0; i < p->varying->n; i++)
-		param_cell(t, json_object_get(params, p->varying->names[i]));
+		param_cell(t, param_description(values[WORKLOAD], p->varying->names[i]),
+			   json_object_get(params, p->varying->names[i]));
 	if (!tm_parse_i64(values[REP], &v))
 		table_int(t, v);
 	tm_str_addf(&status, "%s%s%s%s", values[STATUS], values[KIND] ? "(" : "", values[KIND] ? values[KIND] : "",

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/command_line.h"
+#include "cli/param_text.h"
 #include "cli/table.h"
 #include "store/store.h"
 
@@ -43,14 +44,6 @@ static double past_seconds(struct history *h, const char *hash)
 	return h->seconds;
 }
 
-static void text_value(const json_t *v, struct tm_str *out)
-{
-	if (json_is_string(v))
-		tm_str_add(out, json_string_value(v));
-	else if (v)
-		tm_json_canonical(v, out);
-}
-
 static int points_table(struct cli *cli, const struct spec *spec, struct history *h, struct tm_str *out,
 			double *known_s, size_t *known_n)
 {
@@ -78,7 +71,7 @@ static int points_table(struct cli *cli, const struct spec *spec, struct history
 			struct tm_str v = TM_STR_INIT;
 			const json_t *value = json_object_get(params, spec->varying[k]);
 
-			text_value(value, &v);
+			param_text(param_description(p->workload, spec->varying[k]), value, &v);
 			table_text(t, value ? v.s : NULL);
 			tm_str_free(&v);
 		}

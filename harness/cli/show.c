@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "cli/command_line.h"
 #include "cli/request.h"
+#include "cli/param_text.h"
 #include "cli/show_page.h"
 #include "store/store.h"
 
@@ -128,31 +129,6 @@ static void overview(struct page *p)
 
 /* ---- parameters and values ---------------------------------------------------- */
 
-static void written(const char *type, const json_t *v, struct tm_str *out)
-{
-	char text[32];
-
-	if (json_is_integer(v) && json_integer_value(v) >= 0 && strcmp(type, "size") == 0)
-		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
-	else if (json_is_integer(v) && strcmp(type, "duration") == 0)
-		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
-	else if (json_is_string(v))
-		tm_str_add(out, json_string_value(v));
-	else
-		tm_json_canonical(v, out);
-}
-
-static const json_t *description_of(const char *workload, const char *param)
-{
-	const json_t *params = json_object_get(describe_workload(cli_describe(), workload), "params"), *p;
-	size_t i;
-
-	json_array_foreach((json_t *)params, i, p)
-		if (strcmp(tm_json_str(p, "name", ""), param) == 0)
-			return p;
-	return NULL;
-}
-
 static void parameters(struct page *p)
 {
 	const char *workload = tm_json_str(json_object_get(p->run, "config"), "workload", ""), *name;
@@ -163,12 +139,12 @@ static void parameters(struct page *p)
 	table_column(t, "value", TABLE_TEXT);
 	table_column(t, "default", TABLE_TEXT);
 	json_object_foreach((json_t *)page_at(p->run, "config", "params"), name, v) {
-		const json_t *about = description_of(workload, name), *def = json_object_get(about, "default");
+		const json_t *about = param_description(workload, name), *def = json_object_get(about, "default");
 		struct tm_str value = TM_STR_INIT, other = TM_STR_INIT;
 
-		written(tm_json_str(about, "type", ""), v, &value);
+		param_text(about, v, &value);
 		if (def && !json_equal(def, v))
-			written(tm_json_str(about, "type", ""), def, &other);
+			param_text(about, def, &other);
 		table_text(t, name);
 		table_text(t, value.s);
 		table_text(t, def && json_equal(def, v) ? "" : def ? other.s : NULL);

@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/json.h"
-#include "base/num.h"
+#include "cli/param_text.h"
 #include "cli/request.h"
 #include "cli/table.h"
 
@@ -9,24 +9,6 @@
 #include <string.h>
 
 extern const struct command command_workloads;
-
-static void spec_text(const json_t *p, const char *key, struct tm_str *out)
-{
-	const json_t *v = json_object_get(p, key);
-	const char *type = tm_json_str(p, "type", "");
-	char text[32];
-
-	if (!v || json_is_null(v))
-		return;
-	if (json_is_integer(v) && !strcmp(type, "size"))
-		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
-	else if (json_is_integer(v) && !strcmp(type, "duration"))
-		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
-	else if (json_is_string(v))
-		tm_str_add(out, json_string_value(v));
-	else
-		tm_json_canonical(v, out);
-}
 
 /* "1 to 65536", "none, block" or "". */
 static void allowed(const json_t *p, struct tm_str *out)
@@ -37,9 +19,9 @@ static void allowed(const json_t *p, struct tm_str *out)
 		tm_str_addf(out, "%s%s", i ? ", " : "", json_string_value(json_array_get(choices, i)));
 	if (choices || !json_object_get(p, "min"))
 		return;
-	spec_text(p, "min", out);
+	param_text(p, json_object_get(p, "min"), out);
 	tm_str_add(out, " to ");
-	spec_text(p, "max", out);
+	param_text(p, json_object_get(p, "max"), out);
 }
 
 static void parameters(const json_t *w, struct table *t)
@@ -56,7 +38,7 @@ static void parameters(const json_t *w, struct table *t)
 		const json_t *p = json_array_get(params, i);
 		struct tm_str def = TM_STR_INIT, values = TM_STR_INIT;
 
-		spec_text(p, "default", &def);
+		param_text(p, json_object_get(p, "default"), &def);
 		allowed(p, &values);
 		table_text(t, tm_json_str(p, "name", ""));
 		table_text(t, tm_json_str(p, "type", ""));

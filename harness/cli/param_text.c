@@ -1,0 +1,36 @@
+#include "cli/param_text.h"
+
+#include "base/json.h"
+#include "base/num.h"
+#include "cli/cli.h"
+#include "spec/spec.h"
+
+#include <string.h>
+
+const json_t *param_description(const char *workload, const char *param)
+{
+	const json_t *params = json_object_get(describe_workload(cli_describe(), workload), "params"), *p;
+	size_t i;
+
+	json_array_foreach((json_t *)params, i, p)
+		if (strcmp(tm_json_str(p, "name", ""), param) == 0)
+			return p;
+	return NULL;
+}
+
+void param_text(const json_t *about, const json_t *v, struct tm_str *out)
+{
+	const char *type = tm_json_str(about, "type", "");
+	char text[32];
+
+	if (!v || json_is_null(v))
+		return;
+	if (json_is_integer(v) && json_integer_value(v) >= 0 && strcmp(type, "size") == 0)
+		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), text));
+	else if (json_is_integer(v) && strcmp(type, "duration") == 0)
+		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
+	else if (json_is_string(v))
+		tm_str_add(out, json_string_value(v));
+	else
+		tm_json_canonical(v, out);
+}

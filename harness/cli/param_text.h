@@ -1,0 +1,19 @@
+/* A parameter's value as a spec would write it. */
+#ifndef TM_PARAM_TEXT_H
+#define TM_PARAM_TEXT_H
+
+#include "base/str.h"
+
+#include <jansson.h>
+
+/* The description of one parameter of a workload, or NULL. */
+const json_t *param_description(const char *workload, const char *param);
+
+/*
+ * Appends the value: sizes and durations with their unit, which the type in
+ * `about` (a parameter of the description, or NULL) decides; other values as
+ * text or JSON. An absent value adds nothing.
+ */
+void param_text(const json_t *about, const json_t *v, struct tm_str *out);
+
+#endif

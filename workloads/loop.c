@@ -183,6 +183,27 @@ static int measure(struct loop *l, int64_t first, struct tm_err *err)
 	return rc;
 }
 
+static void warn(struct run *run, const char *what, const struct tm_err *why)
+{
+	struct tm_str text = TM_STR_INIT;
+	json_t *body = json_object();
+
+	tm_str_addf(&text, "%s: %s", what, why->text);
+	json_object_set_new(body, "level", json_string("warning"));
+	json_object_set_new(body, "text", json_string(text.s));
+	event_send(run->events, "note", body);
+	tm_str_free(&text);
+}
+
+/* The trace is a by-product: a disk that is full does not take the result away. */
+static void close_trace(struct run *run)
+{
+	struct tm_err err = { 0 };
+
+	if (run->mem && mem_trace_close(run->mem, &err))
+		warn(run, "trace", &err);
+}
+
 /* One step more, with the timeline. The run has its result already, so a failure here is only noted. */
 static int inspect(struct loop *l, int64_t i, struct tm_err *err)
 {
@@ -198,14 +219,7 @@ static int inspect(struct loop *l, int64_t i, struct tm_err *err)
 	rc = timed_step(run, i, &s, &own);
 	mem_timeline_end(run->mem);
 	if (rc) {
-		json_t *body = json_object();
-		struct tm_str text = TM_STR_INIT;
-
-		tm_str_addf(&text, "no timeline: the step behind the window failed: %s", own.text);
-		json_object_set_new(body, "level", json_string("warning"));
-		json_object_set_new(body, "text", json_string(text.s));
-		event_send(run->events, "note", body);
-		tm_str_free(&text);
+		warn(run, "no timeline, since the step behind the window failed", &own);
 		run->cause = NULL;
 	} else {
 		timeline_send(run->mem, i, run->events);
@@ -253,6 +267,7 @@ int loop_drive(struct run *run, struct tm_err *err)
 		stayed_send(l.stayed, run->mem, run->events);
 	if (!rc && run->mem)
 		rc = inspect(&l, first + run->job->steps, err);
+	close_trace(run);
 	if (!rc)
 		rc = phase_event(run, "done", "begin", err);
 	if (!rc)

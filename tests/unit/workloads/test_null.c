@@ -54,6 +54,19 @@ static void counts_are_a_step(void **state)
 	worker_free(&w);
 }
 
+/* A trace that cannot be written is said, and costs no result. */
+static void a_lost_trace_is_noted(void **state)
+{
+	struct worker w = worker_run(JOB("\"mode\":\"alloc\",\"bytes\":4096", SHORT ",\"trace\":\"/dev/full\""));
+
+	(void)state;
+	assert_int_equal(w.status, 0);
+	worker_result(&w);
+	assert_string_equal(tm_json_str(worker_event(&w, "note", 0), "level", ""), "warning");
+	assert_non_null(strstr(tm_json_str(worker_event(&w, "note", 0), "text", ""), "trace"));
+	worker_free(&w);
+}
+
 static void an_adaptive_warm_up_ends_at_its_maximum(void **state)
 {
 	/* evaluation steps are not what is judged, and there are no others */
@@ -529,6 +542,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_order_of_a_good_run),
 		cmocka_unit_test(counts_are_a_step),
+		cmocka_unit_test(a_lost_trace_is_noted),
 		cmocka_unit_test(an_adaptive_warm_up_ends_at_its_maximum),
 		cmocka_unit_test(a_leak_shows_in_live_bytes),
 		cmocka_unit_test(a_workspace_stays_once),

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,19 @@ const char *diag_list(struct diag *d, const char *const *words, size_t n)
 	text = arena_strn(&d->arena, str.s, str.n);
 	tm_str_free(&str);
 	return text;
+}
+
+const char *diag_number(struct diag *d, uint64_t v)
+{
+	char digits[24], *out = arena_alloc(&d->arena, 32), *p = out;
+	int n = snprintf(digits, sizeof digits, "%" PRIu64, v);
+
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			*p++ = ',';
+		*p++ = digits[i];
+	}
+	return out;
 }
 
 const char *diag_quote(struct diag *d, const char *text)

@@ -43,6 +43,8 @@ const char *diag_origin(struct diag *d, struct place at);
 const char *diag_near(struct diag *d, const char *word, const char *const *known, size_t n);
 /* "a, b or c", in the arena of d; cut after 20 words. */
 const char *diag_list(struct diag *d, const char *const *words, size_t n);
+/* 10000 as "10,000"; in the arena of d. */
+const char *diag_number(struct diag *d, uint64_t v);
 /* A user's text made fit for a message: control bytes replaced, cut at 60 bytes; in the arena of d. */
 const char *diag_quote(struct diag *d, const char *text);
 

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define DEFAULT_MAX_POINTS 10000
@@ -36,10 +35,11 @@ static int product(struct doc *doc, uint64_t *out)
 	for (size_t i = 0; i < doc->zip_n; i++)
 		over |= __builtin_mul_overflow(n, doc->zip[i].n, &n);
 	if (over || n > INT64_MAX)
-		return diag_at(doc->diag, at, "axes: the product does not fit 64 bits; the limit is %" PRIu64 " points", max);
+		return diag_at(doc->diag, at, "axes: the product does not fit 64 bits; the limit is %s points",
+			       diag_number(doc->diag, max));
 	if (n > max)
-		return diag_at(doc->diag, at, "axes: the product has %" PRIu64 " points, more than the limit of %" PRIu64 "; sweep fewer values, or raise it by --max-points",
-			       n, max);
+		return diag_at(doc->diag, at, "axes: the product has %s points, more than the limit of %s; sweep fewer values, or raise it by --max-points",
+			       diag_number(doc->diag, n), diag_number(doc->diag, max));
 	*out = n;
 	return 0;
 }
@@ -268,8 +268,8 @@ static int include(struct walk *w)
 			return rc;
 	}
 	if (w->out->n > limit_of(doc))
-		return diag_at(doc->diag, doc->include[0].at, "include: %zu points in all, more than the limit of %" PRIu64 "; raise it by --max-points",
-			       w->out->n, limit_of(doc));
+		return diag_at(doc->diag, doc->include[0].at, "include: %s points in all, more than the limit of %s; raise it by --max-points",
+			       diag_number(doc->diag, w->out->n), diag_number(doc->diag, limit_of(doc)));
 	return 0;
 }
 

@@ -53,8 +53,8 @@ static struct place place_of_byte(uint32_t src, const char *text, size_t at)
 static int take_node(struct reader *r, struct place at)
 {
 	if (!*r->nodes_left)
-		return diag_at(r->d, at, "more than %d nodes, counting each alias as what it stands for; the limit of a spec is %d",
-			       YAML_MAX_NODES, YAML_MAX_NODES);
+		return diag_at(r->d, at, "more than %s nodes, the limit of a spec (each alias counts as what it stands for)",
+			       diag_number(r->d, YAML_MAX_NODES));
 	--*r->nodes_left;
 	return 0;
 }

@@ -142,10 +142,10 @@ static void products_are_refused_before_they_are_made(void **state)
 	struct spec_request req = { .max_points = 10 };
 
 	(void)state;
-	refused(HEAD "axes:\n  batch: {range: [1, 1000]}\n  seq: {range: [1, 1000]}\n", 4, 3, "1000000 points|limit of 10000");
+	refused(HEAD "axes:\n  batch: {range: [1, 1000]}\n  seq: {range: [1, 1000]}\n", 4, 3, "1,000,000 points|limit of 10,000");
 	refused(HEAD "axes: {batch: {range: [1, 65536]}, seq: {range: [1, 65536]}, width: {range: [1, 65536]},\n"
 		"  vocab: {range: [1, 1048576]}}\n", 3, 7, "64 bits");
-	refused(HEAD "zip:\n - {batch: {range: [1, 60000]}, seq: {range: [1, 60000]}}\n", 4, 0, "60000 points");
+	refused(HEAD "zip:\n - {batch: {range: [1, 60000]}, seq: {range: [1, 60000]}}\n", 4, 0, "60,000 points");
 	refused_with(HEAD "axes: {batch: [1,2,3,4], seq: [1,2,3]}\n", &req, 3, 7, "12 points|limit of 10");
 	refused_with(HEAD "axes: {batch: [1,2,3,4,5,6,7,8,9,10]}\ninclude: [{batch: 11}]\n", &req, 4, 11, "11 points in all");
 }

@@ -120,7 +120,7 @@ static void limits(void **state)
 	tm_str_add(&s, "a: &a [x,x,x,x,x,x,x,x,x]\n");
 	for (char c = 'b'; c <= 'i'; c++)
 		tm_str_addf(&s, "%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c - 1, c - 1, c - 1, c - 1, c - 1, c - 1, c - 1, c - 1, c - 1);
-	rejected(s.s, s.n, 5, 0, "more than 10000 nodes");
+	rejected(s.s, s.n, 5, 0, "more than 10,000 nodes");
 	tm_str_reset(&s);
 	for (size_t i = 0; i < 200000; i++)
 		tm_str_addc(&s, '[');

@@ -24,6 +24,6 @@ plot data using ($2 / scale):3 every ::0::(front_n - 1) with steps lc rgb blue l
 	data using ($2 / scale):4:(0):($5 - $4) with vectors nohead lw 3 lc rgb "#80767c85", \
 	data using ($2 / scale):($6 == 0 ? $3 : NaN) with points pt 7 ps 0.7 lc rgb grey, \
 	data using ($2 / scale):($6 == 1 ? $3 : NaN) with points pt 7 ps 0.9 lc rgb blue, \
-	data using ($2 / scale):(strcol(7) eq "ok" ? NaN : floor_y) with points pt 2 ps 1.1 lw 3 lc rgb red, \
+	data using ($8 / scale):(strcol(7) eq "ok" ? NaN : floor_y) with points pt 2 ps 1.1 lw 3 lc rgb red, \
 	more using ($6 / scale):2:(($4 - $6) / scale):($5 - $2) with vectors nohead lc rgb soft lw 0.8, \
 	more using ($1 / scale):2:3 with labels left textcolor rgb black

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/request.h"
 #include "draw/report.h"
+#include "spec/spec.h"
 #include "store/store.h"
 
 #include <stdio.h>
@@ -106,7 +107,8 @@ static int report_main(struct cli *cli, int argc, char **argv)
 		dir = made_dir;
 	}
 	if (!rc) {
-		struct report_request req = { .store = store, .sweep_id = sweep, .dir = dir, .title = title, .gnuplot = gnuplot };
+		struct report_request req = { .store = store, .sweep_id = sweep, .dir = dir, .title = title, .gnuplot = gnuplot,
+					      .describe = describe_json(cli_describe()) };
 
 		rc = report_make(&req, &made, &cli->err);
 		/* a folder that cannot be written is the operator's, like a full disk */

@@ -259,12 +259,12 @@ static void put_together(struct draw_sweep *s)
 	}
 }
 
-int draw_sweep_load(struct store *st, int64_t sweep_id, struct draw_sweep *s, struct tm_err *err)
+int draw_sweep_load(struct store *st, int64_t sweep_id, const json_t *describe, struct draw_sweep *s, struct tm_err *err)
 {
 	char id[24];
 	int rc;
 
-	*s = (struct draw_sweep){ .store = st, .id = sweep_id };
+	*s = (struct draw_sweep){ .store = st, .describe = describe, .id = sweep_id };
 	snprintf(id, sizeof(id), "%lld", (long long)sweep_id);
 	rc = ask(s, sweep_sql, id, on_sweep, err);
 	if (!rc && !s->uuid)

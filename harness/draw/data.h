@@ -42,6 +42,7 @@ struct draw_config {
 
 struct draw_sweep {
 	struct store *store;
+	const json_t *describe;           /* borrowed; may be NULL */
 	int64_t id, seed, started_us, ended_us;
 	char *uuid, *kind, *suite, *state, *tool;
 	json_t *spec;                     /* settings as stored; may be NULL */
@@ -55,7 +56,7 @@ struct draw_sweep {
 };
 
 /* TM_ENONE: no such sweep, or one without runs. */
-int draw_sweep_load(struct store *st, int64_t sweep_id, struct draw_sweep *out, struct tm_err *err);
+int draw_sweep_load(struct store *st, int64_t sweep_id, const json_t *describe, struct draw_sweep *out, struct tm_err *err);
 void draw_sweep_free(struct draw_sweep *s);
 
 /* NaN where the run has no such metric. */
@@ -75,10 +76,13 @@ int draw_steps(const struct draw_sweep *s, const struct draw_run *run, double **
 /* Losses of every step, warm-up included, NaN where a step has none; *n = 0 where there are none. To be freed. */
 int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double **out, size_t *n, struct tm_err *err);
 
-/* A parameter's value for people: a word, a number, a size for `cap`. "–" where absent. */
-void draw_param_text(const json_t *params, const char *name, struct tm_str *out);
+/*
+ * A parameter's value as in a spec: a word, a number, a size or duration with
+ * its unit where the description knows it for one ("–": absent).
+ */
+void draw_value_text(const struct draw_sweep *s, const char *workload, const char *name, const json_t *v, struct tm_str *out);
 /* The same with the name where the bare value would not explain itself. */
-void draw_param_named(const json_t *params, const char *name, struct tm_str *out);
+void draw_param_named(const struct draw_sweep *s, const struct draw_config *c, const char *name, struct tm_str *out);
 /* Fills `varying` and every `shown` (vary.c). */
 void draw_vary(struct draw_sweep *s);
 

@@ -241,19 +241,6 @@ static void shell_word(struct tm_str *out, const char *s)
 	tm_str_addc(out, '\'');
 }
 
-/* A parameter's value as a flag takes it: sizes and times need their unit. */
-static void flag_value(const json_t *v, const char *name, struct tm_str *out)
-{
-	char size[32];
-
-	if (json_is_string(v))
-		tm_str_add(out, json_string_value(v));
-	else if (json_is_integer(v) && !strcmp(name, "cap"))
-		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), size));
-	else if (v)
-		tm_json_canonical(v, out);
-}
-
 /* "NAME=v1,v2": each value that the configurations have, in their order. */
 static void flag_values(const struct draw_sweep *s, const char *name, struct tm_str *out)
 {
@@ -268,7 +255,7 @@ static void flag_values(const struct draw_sweep *s, const char *name, struct tm_
 			continue;
 		if (out->s[out->n - 1] != '=')
 			tm_str_addc(out, ',');
-		flag_value(v, name, out);
+		draw_value_text(s, s->configs[i].workload, name, v, out);
 	}
 }
 

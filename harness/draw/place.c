@@ -82,7 +82,7 @@ void place_labels(struct place_label *v, size_t n, const struct place_box *frame
 	static const double way[][2] = {
 		{ -0.7, -0.7 }, { 0.7, -0.7 }, { 0, -1 }, { 1, 0 }, { -1, 0 }, { 0.7, 0.7 }, { 0, 1 }, { -0.7, 0.7 },
 	};
-	static const double reach[] = { 8, 14, 24, 36, 52, 72, 96, 130, 170 };
+	static const double reach[] = { 8, 14, 24, 36, 52, 72, 96, 130, 170, 220, 280 };
 
 	for (size_t i = 0; i < n; i++) {
 		v[i].placed = false;

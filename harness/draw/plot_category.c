@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define ROWS_MAX 40
+#define FAILED_MAX 8                      /* of these where there are more rows than fit */
 #define LABEL_MAX_N 38
 #define CATEGORIES_MAX 12                 /* the template gets a colour for each */
 
@@ -89,14 +90,27 @@ static int by_peak(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Largest first, what failed on top. */
+/* Largest first, what failed on top; failures that would crowd the others out go to the end. */
 static const struct draw_config **order_of(const struct draw_sweep *s)
 {
 	const struct draw_config **v = tm_xcalloc(s->config_n, sizeof(*v));
+	size_t failed = 0;
 
 	for (size_t i = 0; i < s->config_n; i++)
 		v[i] = &s->configs[i];
 	qsort(v, s->config_n, sizeof(*v), by_peak);
+	while (failed < s->config_n && (!v[failed]->ok_n || isnan(v[failed]->peak)))
+		failed++;
+	if (s->config_n > ROWS_MAX && failed > FAILED_MAX && failed < s->config_n) {
+		size_t good = s->config_n - failed;
+		const struct draw_config **w = tm_xcalloc(s->config_n, sizeof(*w));
+
+		memcpy(w, v, FAILED_MAX * sizeof(*v));
+		memcpy(w + FAILED_MAX, v + failed, good * sizeof(*v));
+		memcpy(w + FAILED_MAX + good, v + FAILED_MAX, (failed - FAILED_MAX) * sizeof(*v));
+		free(v);
+		return w;
+	}
 	return v;
 }
 
@@ -157,7 +171,7 @@ static void fill(const struct draw_sweep *s, struct pictures *out, const struct 
 	tm_str_add(&p->caption, "Requested bytes by category at the moment of the allocated peak; the thin mark and the figure are the peak reserved. "
 		   "Between the two lie rounding and what the allocator caches.");
 	if (n < s->config_n)
-		tm_str_addf(&p->caption, " The %zu largest of %zu configurations; the table below has all.", n, s->config_n);
+		tm_str_addf(&p->caption, " %zu of %zu configurations: those that failed first, then the largest; the table below has all.", n, s->config_n);
 	for (size_t i = 0; i < n; i++)
 		tm_str_free(&labels[i]);
 	free(labels);

@@ -125,6 +125,15 @@ static size_t steps_of(const struct dot *dots, size_t n, const struct area *a, d
 	return m;
 }
 
+static size_t count_beyond(const struct dot *dots, size_t n, const struct area *a)
+{
+	size_t beyond = 0;
+
+	for (size_t i = 0; i < n; i++)
+		beyond += dots[i].failed && !(dots[i].x <= a->x1);
+	return beyond;
+}
+
 /* The names, at places in the units of the axes; boxes in pixels with the origin at the plotted area. */
 static void name_dots(struct picture *p, const struct draw_sweep *s, const struct dot *dots, size_t n, const struct area *a)
 {
@@ -134,17 +143,20 @@ static void name_dots(struct picture *p, const struct draw_sweep *s, const struc
 	struct place_box *blocks = tm_xcalloc(3 * n + 2, sizeof(*blocks));
 	struct place_box frame = { 2, 2, w - 2, h - 2 };
 	struct tm_str *texts = tm_xcalloc(n + 1, sizeof(*texts));
-	size_t m = 0, block_n = 0, failed_n = 0;
+	size_t m = 0, block_n = 0, failed_n = 0, beyond_n = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		double x = (dots[i].x - a->x0) * kx, y = dots[i].failed ? h - 1 : (a->y1 - dots[i].y) * ky;
+		bool beyond = dots[i].failed && !(dots[i].x <= a->x1);
+		double x = beyond ? w : (dots[i].x - a->x0) * kx, y = dots[i].failed ? h - 1 : (a->y1 - dots[i].y) * ky;
 		struct tm_str text = TM_STR_INIT;
 
-		if (isnan(x) || isnan(y) || x > w)
+		if (isnan(x) || isnan(y) || (beyond && beyond_n++))
 			continue;
 		blocks[block_n++] = (struct place_box){ x - 5, y - 5, x + 5, y + 5 };
 		tm_str_init(&texts[m]);
-		if (dots[i].failed && failed_n++ < FAILED_NAMED_N)
+		if (beyond && count_beyond(dots, n, a) > 1)
+			tm_str_addf(&text, "%zu that did not finish", count_beyond(dots, n, a));
+		else if (dots[i].failed && failed_n++ < FAILED_NAMED_N)
 			failed_label(s, dots[i].config, &text);
 		else if (dots[i].front)
 			tm_str_add(&text, dots[i].config->shown);
@@ -184,9 +196,15 @@ static void name_dots(struct picture *p, const struct draw_sweep *s, const struc
 	free(v);
 }
 
+/* A failure far to the right, or at an unknown place, stands at the right edge. */
+static double drawn_at(const struct dot *d, const struct area *a)
+{
+	return d->failed && !(d->x <= a->x1) ? a->x1 : d->x;
+}
+
 static void columns(struct picture *p)
 {
-	static const char *const data[] = { "configuration", "peak bytes", "tokens/s", "tokens/s lowest", "tokens/s highest", "front", "status" };
+	static const char *const data[] = { "configuration", "peak bytes", "tokens/s", "tokens/s lowest", "tokens/s highest", "front", "status", "drawn at bytes" };
 	static const char *const more[] = { "x", "y", "name", "point x", "point y", "line from x" };
 
 	for (size_t i = 0; i < TM_ARRAY_N(data); i++)
@@ -195,7 +213,7 @@ static void columns(struct picture *p)
 		tsv_column(&p->more, more[i], 0);
 }
 
-static void rows(struct picture *p, const struct draw_sweep *s, const struct dot *dots, size_t n)
+static void rows(struct picture *p, const struct draw_sweep *s, const struct dot *dots, size_t n, const struct area *a)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct tm_str status = TM_STR_INIT;
@@ -208,6 +226,7 @@ static void rows(struct picture *p, const struct draw_sweep *s, const struct dot
 		tsv_real(&p->data, dots[i].hi);
 		tsv_real(&p->data, dots[i].front);
 		tsv_text(&p->data, status.s, 0);
+		tsv_real(&p->data, drawn_at(&dots[i], a));
 		tsv_row(&p->data);
 		tm_str_free(&status);
 	}
@@ -215,20 +234,19 @@ static void rows(struct picture *p, const struct draw_sweep *s, const struct dot
 
 static void caption(struct picture *p, const struct dot *dots, size_t n, size_t front_n, const struct area *a, double cap)
 {
-	size_t failed = 0, unknown = 0;
+	size_t failed = 0, unknown = count_beyond(dots, n, a);
 	bool repeated = false;
 	char size[32];
 
 	for (size_t i = 0; i < n; i++) {
 		repeated |= dots[i].config->ok_n > 1;
 		failed += dots[i].failed;
-		unknown += dots[i].failed && !(dots[i].x <= a->x1);
 	}
 	tm_str_addf(&p->caption, "%zu of %zu configurations %s on the front.", front_n, n, front_n == 1 ? "is" : "are");
 	if (failed)
 		tm_str_addf(&p->caption, " %zu did not finish: crosses at the bottom, at the memory they wanted when they died", failed);
 	if (unknown)
-		tm_str_addf(&p->caption, " (%zu not placed: that figure is unknown or far to the right)", unknown);
+		tm_str_addf(&p->caption, " (%zu at the right edge: that figure is unknown or far to the right)", unknown);
 	if (failed)
 		tm_str_addc(&p->caption, '.');
 	if (cap > 0)
@@ -268,7 +286,7 @@ static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err 
 	p->left = 92;
 	p->top = 60;
 	columns(p);
-	rows(p, s, dots, s->config_n);
+	rows(p, s, dots, s->config_n, &a);
 	name_dots(p, s, dots, s->config_n, &a);
 	caption(p, dots, s->config_n, front_n, &a, cap);
 	picture_arg(p, a.x0);

@@ -134,7 +134,7 @@ static bool belongs(const struct draw_sweep *s, const struct draw_config *c, con
 }
 
 /* Row names (kind 0), column names (1), the names of the two parameters (2 rows, 3 columns). */
-static void names(struct picture *p, const struct axis *rows, const struct axis *columns, double cell_w)
+static void names(struct picture *p, const struct draw_sweep *s, const struct axis *rows, const struct axis *columns, double cell_w)
 {
 	size_t fits = (size_t)(cell_w / (PICTURE_FONT * 0.62));
 
@@ -143,17 +143,13 @@ static void names(struct picture *p, const struct axis *rows, const struct axis 
 
 		for (size_t i = 0; i < a->n; i++) {
 			struct tm_str text = TM_STR_INIT;
-			json_t *one = json_object();
 
-			if (a->v[i])
-				json_object_set_nocheck(one, a->name, (json_t *)a->v[i]);
-			draw_param_text(one, a->name, &text);
+			draw_value_text(s, s->configs[0].workload, a->name, a->v[i], &text);
 			tsv_real(&p->more, side ? (double)i : -0.5);
 			tsv_real(&p->more, side ? (double)rows->n - 0.5 : (double)i);
 			tsv_real(&p->more, (double)side);
 			tsv_text(&p->more, text.s, side ? (fits > 4 ? fits : 4) : LABEL_MAX_N);
 			tsv_row(&p->more);
-			json_decref(one);
 			tm_str_free(&text);
 		}
 	}
@@ -166,20 +162,16 @@ static void names(struct picture *p, const struct axis *rows, const struct axis 
 	}
 }
 
-static double left_of(const struct axis *rows)
+static double left_of(const struct draw_sweep *s, const struct axis *rows)
 {
 	double widest = text_width(rows->name, PICTURE_FONT);
 
 	for (size_t i = 0; i < rows->n; i++) {
 		struct tm_str text = TM_STR_INIT, cut = TM_STR_INIT;
-		json_t *one = json_object();
 
-		if (rows->v[i])
-			json_object_set_nocheck(one, rows->name, (json_t *)rows->v[i]);
-		draw_param_text(one, rows->name, &text);
+		draw_value_text(s, s->configs[0].workload, rows->name, rows->v[i], &text);
 		text_clean(&cut, text.s, LABEL_MAX_N);
 		widest = fmax(widest, text_width(cut.s, PICTURE_FONT));
-		json_decref(one);
 		tm_str_free(&text);
 		tm_str_free(&cut);
 	}
@@ -208,7 +200,7 @@ static void map(const struct draw_sweep *s, struct pictures *out, const struct a
 	double low, high, cell_w;
 
 	range(s, &low, &high);
-	p->left = (unsigned)left_of(rows);
+	p->left = (unsigned)left_of(s, rows);
 	cell_w = fmin((PICTURE_WIDTH - p->left - 24.0) / (double)columns->n, 150);
 	p->right = PICTURE_WIDTH - p->left - (unsigned)(cell_w * (double)columns->n);
 	p->top = 68;
@@ -225,7 +217,7 @@ static void map(const struct draw_sweep *s, struct pictures *out, const struct a
 			cell(p, s, c, find(columns, json_object_get(c->params, columns->name)),
 			     find(rows, json_object_get(c->params, rows->name)), low, high);
 	}
-	names(p, rows, columns, cell_w);
+	names(p, s, rows, columns, cell_w);
 	picture_arg(p, (double)rows->n);
 	picture_arg(p, (double)columns->n);
 	for (size_t k = 0; k < s->varying_n; k++) {
@@ -233,7 +225,7 @@ static void map(const struct draw_sweep *s, struct pictures *out, const struct a
 			continue;
 		if (p->heading.n)
 			tm_str_addc(&p->heading, ' ');
-		draw_param_named(fixed->params, s->varying[k], &p->heading);
+		draw_param_named(s, fixed, s->varying[k], &p->heading);
 	}
 	tm_str_add(&p->caption, "In each cell: peak reserved memory and throughput, medians over repetitions; darker is more memory, "
 		   "the same shades in every map. Orange cells did not finish. Empty: not in the sweep.");

@@ -290,7 +290,7 @@ int report_make(const struct report_request *req, struct report_outcome *out, st
 	int rc;
 
 	*out = (struct report_outcome){ 0 };
-	rc = draw_sweep_load(req->store, req->sweep_id, &s, err);
+	rc = draw_sweep_load(req->store, req->sweep_id, req->describe, &s, err);
 	if (rc)
 		return rc;
 	rc = tm_mkdirs(req->dir, err);

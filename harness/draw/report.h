@@ -15,6 +15,7 @@ struct report_request {
 	const char *dir;                  /* made if absent; files of an older report are replaced */
 	const char *title;                /* NULL: the suite's name */
 	const char *gnuplot;              /* NULL: found on PATH */
+	const json_t *describe;           /* the workloads' description, for units of parameters; may be NULL */
 };
 
 struct report_outcome {

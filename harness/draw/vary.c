@@ -20,40 +20,53 @@ static const char *const first_names[] = {
 	"alloc_conf", "launch", "device", "cap", "mode",
 };
 
-static void value_text(const json_t *v, const char *name, struct tm_str *out)
+/* "int", "size", …; NULL where nobody says. */
+static const char *type_of(const struct draw_sweep *s, const char *workload, const char *name)
 {
-	char size[32];
+	const json_t *workloads = json_object_get(s->describe, "workloads");
+	json_t *w, *p;
+	size_t i, k;
+
+	json_array_foreach((json_t *)workloads, i, w) {
+		if (strcmp(tm_json_str(w, "name", ""), workload))
+			continue;
+		json_array_foreach(json_object_get(w, "params"), k, p)
+			if (!strcmp(tm_json_str(p, "name", ""), name))
+				return tm_json_str(p, "type", NULL);
+	}
+	return strcmp(name, "cap") ? NULL : "size";
+}
+
+void draw_value_text(const struct draw_sweep *s, const char *workload, const char *name, const json_t *v, struct tm_str *out)
+{
+	const char *type = json_is_integer(v) && json_integer_value(v) >= 0 ? type_of(s, workload, name) : NULL;
+	char unit[32];
 
 	if (!v || json_is_null(v))
 		tm_str_add(out, "–");
 	else if (json_is_string(v))
 		tm_str_add(out, json_string_value(v));
-	else if (json_is_integer(v) && !strcmp(name, "cap"))
-		tm_str_add(out, json_integer_value(v) > 0 ? tm_size_text((double)json_integer_value(v), size) : "none");
+	else if (type && !strcmp(type, "size"))
+		tm_str_add(out, tm_size_exact((uint64_t)json_integer_value(v), unit));
+	else if (type && !strcmp(type, "duration"))
+		tm_str_add(out, tm_duration_exact(json_integer_value(v), unit));
 	else if (json_is_integer(v))
 		tm_str_addf(out, "%lld", (long long)json_integer_value(v));
 	else if (json_is_real(v))
 		tm_add_double(out, json_real_value(v));
-	else if (json_is_boolean(v))
-		tm_str_add(out, json_is_true(v) ? "true" : "false");
 	else
 		tm_json_canonical(v, out);
 }
 
-void draw_param_text(const json_t *params, const char *name, struct tm_str *out)
+void draw_param_named(const struct draw_sweep *s, const struct draw_config *c, const char *name, struct tm_str *out)
 {
-	value_text(json_object_get(params, name), name, out);
-}
-
-void draw_param_named(const json_t *params, const char *name, struct tm_str *out)
-{
-	const json_t *v = json_object_get(params, name);
-	const char *s = json_string_value(v);
+	const json_t *v = json_object_get(c->params, name);
+	const char *text = json_string_value(v);
 
 	/* "block" explains itself; "none", "full" and every number do not. */
-	if (!s || !strcmp(s, "none") || !strcmp(s, "full") || !*s || strchr("0123456789/.", *s))
+	if (!text || !strcmp(text, "none") || !strcmp(text, "full") || !*text || strchr("0123456789/.", *text))
 		tm_str_addf(out, "%s=", name);
-	value_text(v, name, out);
+	draw_value_text(s, c->workload, name, v, out);
 }
 
 /* Classes of configurations that the chosen parameters do not tell apart. */
@@ -138,7 +151,7 @@ void draw_vary(struct draw_sweep *s)
 				continue;
 			if (text.n)
 				tm_str_addc(&text, ' ');
-			draw_param_named(c->params, s->varying[k], &text);
+			draw_param_named(s, c, s->varying[k], &text);
 		}
 		if (!text.n)
 			tm_str_add(&text, c->label);

@@ -295,6 +295,62 @@ static void units_read_well(void **state)
 	tm_str_free(&s);
 }
 
+static void check_value(const struct draw_sweep *s, const char *name, json_t *v, const char *want)
+{
+	struct tm_str out = TM_STR_INIT;
+
+	draw_value_text(s, "gpt", name, v, &out);
+	assert_string_equal(out.s, want);
+	tm_str_free(&out);
+	json_decref(v);
+}
+
+/* Parameters are stored as plain numbers; the description knows their units. */
+static void parameters_have_their_units(void **state)
+{
+	json_t *describe = json_pack("{s:[{s:s,s:[{s:s,s:s},{s:s,s:s}]}]}", "workloads", "name", "gpt", "params",
+				     "name", "bytes", "type", "size", "name", "pause", "type", "duration");
+	struct draw_sweep s = { .describe = describe };
+
+	(void)state;
+	check_value(&s, "bytes", json_integer(1 << 20), "1MiB");
+	check_value(&s, "pause", json_integer(2500), "2500us");
+	check_value(&s, "batch", json_integer(1 << 20), "1048576");
+	check_value(&s, "checkpoint", json_string("block"), "block");
+	check_value(&s, "lr", json_real(3e-4), "0.0003");
+	check_value(&s, "on", json_true(), "true");
+	check_value(&s, "gone", NULL, "–");
+	s.describe = NULL;
+	check_value(&s, "bytes", json_integer(1 << 20), "1048576");
+	json_decref(describe);
+}
+
+/* Only what tells the configurations apart is shown, each thing once. */
+static void names_are_short_and_different(void **state)
+{
+	struct draw_config c[4] = { { .label = NULL } };
+	struct draw_sweep s = { .configs = c, .config_n = 4 };
+	static const char *const want[] = { "batch=2 checkpoint=none", "batch=2 block", "batch=4 checkpoint=none", "batch=4 block" };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		c[i].workload = (char *)"gpt";
+		/* accum follows batch, seq never varies */
+		c[i].params = json_pack("{s:i,s:s,s:i,s:i}", "batch", i / 2 * 2 + 2, "checkpoint", i % 2 ? "block" : "none",
+					"seq", 128, "accum", 8 - i / 2 * 4);
+	}
+	draw_vary(&s);
+	assert_int_equal(s.varying_n, 2);
+	for (int i = 0; i < 4; i++) {
+		assert_string_equal(c[i].shown, want[i]);
+		free(c[i].shown);
+		json_decref(c[i].params);
+	}
+	for (size_t k = 0; k < s.varying_n; k++)
+		free(s.varying[k]);
+	free(s.varying);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,7 +359,8 @@ int main(void)
 		cmocka_unit_test(front_is_what_nothing_beats), cmocka_unit_test(labels_never_overlap),
 		cmocka_unit_test(columns_keep_order_and_distance), cmocka_unit_test(rows_do_not_collide),
 		cmocka_unit_test(every_plot_is_complete), cmocka_unit_test(templates_run_nothing), cmocka_unit_test(colours_are_different),
-		cmocka_unit_test(units_read_well),
+		cmocka_unit_test(units_read_well), cmocka_unit_test(parameters_have_their_units),
+		cmocka_unit_test(names_are_short_and_different),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

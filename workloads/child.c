@@ -22,6 +22,8 @@
 #define EVENT_FD 3
 #define POLL_MS 20                        /* how often /proc is read: what lives shorter is seen by wait4 alone */
 
+#define RSS_SLACK_BYTES (1u << 20)
+
 extern char **environ;
 
 /* ---- environment --------------------------------------------------------------- */
@@ -178,20 +180,20 @@ static int watch(struct child *child, pid_t pid, int fd, struct relay *relay, st
 
 /*
  * ru_maxrss starts at the size of the process that called posix_spawn, ours.
- * Above that it is the program's own, or that of the largest process it waited
- * for; below, only what /proc showed counts.
+ * Clearly above that it is the program's own, or that of the largest process
+ * it waited for; else only what /proc showed counts. (The kernel's counters of
+ * resident pages are kept per processor and may be read a little too low.)
  */
-static void note_rusage(struct child *child, const struct rusage *usage, uint64_t ours_bytes)
+static void note_rusage(struct child *child, const struct rusage *usage)
 {
-	uint64_t bytes = (uint64_t)usage->ru_maxrss * 1024;
+	uint64_t bytes = (uint64_t)usage->ru_maxrss * 1024, ours_bytes = figures_host_peak(0);
 
-	if (bytes > ours_bytes && bytes > child->host_peak_bytes)
+	if (bytes > ours_bytes + RSS_SLACK_BYTES && bytes > child->host_peak_bytes)
 		child->host_peak_bytes = bytes;
 }
 
 int child_run(struct child *child, struct relay *relay, struct tm_err *err)
 {
-	uint64_t ours_bytes = figures_host_peak(0);
 	int64_t begin_us = tm_mono_us();
 	struct rusage usage;
 	int fd[2], rc;
@@ -213,6 +215,6 @@ int child_run(struct child *child, struct relay *relay, struct tm_err *err)
 	while (wait4(pid, &child->status, 0, &usage) < 0 && errno == EINTR)
 		;
 	child->wall_us = tm_mono_us() - begin_us;
-	note_rusage(child, &usage, ours_bytes);
+	note_rusage(child, &usage);
 	return rc ? rc : relay_end(relay, err);
 }

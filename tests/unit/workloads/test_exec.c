@@ -221,6 +221,16 @@ static void a_daemon_does_not_hold_the_run(void **state)
 	worker_free(&w);
 }
 
+/* What lives too short for /proc to be read in time, or lies below the program, is found by wait4. */
+static void a_short_large_grandchild_shows(void **state)
+{
+	struct worker w = worker_run(SH("sh -c 'head -c 100000000 /dev/zero | tail -c 100000000 >/dev/null'; true", ""));
+
+	(void)state;
+	assert_true(worker_metric(&w, "mem.host.peak") > 90e6);
+	worker_free(&w);
+}
+
 /*
  * A large parent must not show in a small child's figure, as it does in
  * ru_maxrss: the worker is started by this program after it has grown.
@@ -259,6 +269,7 @@ int main(void)
 		cmocka_unit_test(folder_and_environment),
 		cmocka_unit_test(signals_are_as_usual),
 		cmocka_unit_test(a_daemon_does_not_hold_the_run),
+		cmocka_unit_test(a_short_large_grandchild_shows),
 		cmocka_unit_test(a_large_parent_does_not_show),
 	};
 

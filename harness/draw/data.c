@@ -272,6 +272,8 @@ int draw_sweep_load(struct store *st, int64_t sweep_id, const json_t *describe, 
 	if (!rc)
 		rc = ask(s, config_sql, id, on_config, err);
 	if (!rc)
+		draw_vary(s);                     /* sorts the configurations, so before anything points at them */
+	if (!rc)
 		rc = ask(s, run_sql, id, on_run, err);
 	if (!rc && !s->run_n)
 		rc = tm_fail(err, TM_ENONE, "sweep %s has no runs, so there is nothing to report", id);
@@ -281,12 +283,10 @@ int draw_sweep_load(struct store *st, int64_t sweep_id, const json_t *describe, 
 		rc = ask(s, op_sql, id, on_op, err);
 	if (!rc)
 		rc = ask(s, event_sql, id, on_event, err);
-	if (!rc) {
+	if (!rc)
 		put_together(s);
-		draw_vary(s);
-	} else {
+	else
 		draw_sweep_free(s);
-	}
 	return rc;
 }
 

@@ -50,7 +50,7 @@ struct draw_sweep {
 	json_t *env;
 	char *commit, *branch, *compiler, *flags;
 	bool dirty;
-	struct draw_config *configs; size_t config_n;            /* in the order of the spec */
+	struct draw_config *configs; size_t config_n;            /* by the parameters that vary */
 	struct draw_run *runs; size_t run_n;                     /* in the order of execution */
 	char **varying; size_t varying_n; /* parameters that tell the configurations apart */
 };
@@ -83,7 +83,10 @@ int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double *
 void draw_value_text(const struct draw_sweep *s, const char *workload, const char *name, const json_t *v, struct tm_str *out);
 /* The same with the name where the bare value would not explain itself. */
 void draw_param_named(const struct draw_sweep *s, const struct draw_config *c, const char *name, struct tm_str *out);
-/* Fills `varying` and every `shown` (vary.c). */
+/*
+ * Fills `varying` and every `shown`, and sorts the configurations by what
+ * varies: they come in the order of execution, which is shuffled (vary.c).
+ */
 void draw_vary(struct draw_sweep *s);
 
 /* "oom (cap)", "timeout", …; appended. */

@@ -227,7 +227,7 @@ static void sections(const struct page *p, struct tm_str *out)
 /* A word as the shell takes it: in single quotes where it is not plain. */
 static void shell_word(struct tm_str *out, const char *s)
 {
-	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:=+-")] && *s != '-') {
+	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:=+,-")] && *s != '-') {
 		tm_str_add(out, s);
 		return;
 	}

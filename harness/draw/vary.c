@@ -133,11 +133,36 @@ static void choose(struct draw_sweep *s)
 	free(c.next);
 }
 
+/* Numbers by size, before texts by their bytes, before what is absent. */
+static int compare(const json_t *a, const json_t *b)
+{
+	if (json_is_number(a) && json_is_number(b)) {
+		double x = json_number_value(a), y = json_number_value(b);
+
+		return x < y ? -1 : x > y;
+	}
+	if (json_is_string(a) && json_is_string(b))
+		return strcmp(json_string_value(a), json_string_value(b));
+	return (json_is_number(b) - json_is_number(a)) * 2 + (json_is_string(b) - json_is_string(a));
+}
+
+static int by_varying(const void *a, const void *b, void *arg)
+{
+	const struct draw_config *x = a, *y = b;
+	const struct draw_sweep *s = arg;
+	int c = strcmp(x->workload, y->workload);
+
+	for (size_t k = 0; !c && k < s->varying_n; k++)
+		c = compare(json_object_get(x->params, s->varying[k]), json_object_get(y->params, s->varying[k]));
+	return c ? c : x->id < y->id ? -1 : x->id > y->id;
+}
+
 void draw_vary(struct draw_sweep *s)
 {
 	bool mixed = false;
 
 	choose(s);
+	qsort_r(s->configs, s->config_n, sizeof(*s->configs), by_varying, s);
 	for (size_t i = 1; i < s->config_n; i++)
 		mixed |= strcmp(s->configs[i].workload, s->configs[0].workload) != 0;
 	for (size_t i = 0; i < s->config_n; i++) {

@@ -43,14 +43,13 @@ static _Noreturn void half_line(struct event_out *ev)
 	}
 }
 
-static void hold_pipe(void)
+/* The worker ends without a result, and a child of a session of its own keeps the event stream open. */
+static _Noreturn void hold_pipe(void)
 {
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		setsid();
-		wait_for_ever();
-	}
+	if (fork())
+		_exit(0);
+	setsid();
+	wait_for_ever();
 }
 
 static _Noreturn void spin(void)
@@ -67,10 +66,8 @@ void trouble_hang(const char *how, struct event_out *ev)
 		chatter();
 	if (strcmp(how, "half-line") == 0)
 		half_line(ev);
-	if (strcmp(how, "pipe-held") == 0) {
+	if (strcmp(how, "pipe-held") == 0)
 		hold_pipe();
-		return;
-	}
 	if (strcmp(how, "ignore-term") == 0)
 		signal(SIGTERM, SIG_IGN);
 	if (strcmp(how, "stop") == 0)

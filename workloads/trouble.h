@@ -10,9 +10,8 @@
 /* NULL-terminated; the first one is the default. */
 extern const char *const trouble_hangs[], *const trouble_crashes[], *const trouble_forks[];
 
-/* Returns only with "pipe-held", where a child goes on holding the event stream. */
-void trouble_hang(const char *how, struct event_out *ev);
-/* Returns never. */
+/* Return never. */
+_Noreturn void trouble_hang(const char *how, struct event_out *ev);
 _Noreturn void trouble_crash(const char *how);
 /* Leaves a process behind that does nothing for ever. */
 void trouble_fork(const char *how, struct event_out *ev);

@@ -445,7 +445,7 @@ static void a_held_pipe_outlives_the_worker(void **state)
 	assert_int_equal(w.status, 0);
 	assert_false(worker_read(&w, SIZE_MAX, 300));                  /* no end of file */
 	worker_parse(&w);
-	worker_result(&w);
+	assert_null(worker_event(&w, "result", 0));
 	end_orphan(await_orphan());
 	assert_true(worker_read(&w, SIZE_MAX, 5000));
 	worker_free(&w);

@@ -108,6 +108,9 @@ static void malformed_flags_are_usage(void **state)
 	refused_with(HEAD, &(struct spec_request){ .set = LIST("batch=x"), .set_n = 1 }, 0, 0, "batch: expected an int");
 	refused_with(HEAD, &(struct spec_request){ .set = LIST("mesure.reps=3"), .set_n = 1 }, 0, 0, "did you mean 'measure'");
 	refused_with(HEAD, &(struct spec_request){ .set = LIST("axes.batch=[1"), .set_n = 1 }, 0, 0, "not YAML");
+	refused_with(HEAD, &(struct spec_request){ .axis = LIST("batch=2,1:2:3"), .axis_n = 1 }, 0, 0, "got '1:2:3'");
+	refused_with(HEAD, &(struct spec_request){ .axis = LIST("batch=1:2:3,4"), .axis_n = 1 }, 0, 0, "got '1:2:3'");
+	refused_with(HEAD, &(struct spec_request){ .axis = LIST("batch=1:9:1:1"), .axis_n = 1 }, 0, 0, "got '1:9:1:1'");
 	refused_with(HEAD, &(struct spec_request){ .set = LIST("bacth=3"), .set_n = 1 }, 0, 0, "did you mean 'batch'");
 	refused_with(HEAD, &(struct spec_request){ .limit = LIST("wal=3s"), .limit_n = 1 }, 0, 0, "did you mean 'wall'");
 	refused_with(HEAD, &(struct spec_request){ .set = LIST("batch=\xff"), .set_n = 1 }, 0, 0, "UTF-8");

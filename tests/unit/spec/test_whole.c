@@ -7,7 +7,7 @@
 
 /* ---- questions to the workload ------------------------------------------------- */
 
-struct asked { size_t calls, points, largest; int fail, lose; };
+struct asked { size_t calls, points, largest; int fail, lose; const char *spec_params; };
 
 /* Refuses what a real workload refuses: width not divisible by heads, seq beyond the context. */
 static int ask(void *arg, const json_t *points, json_t **answers, struct tm_err *err)
@@ -26,6 +26,14 @@ static int ask(void *arg, const json_t *points, json_t **answers, struct tm_err 
 		int64_t width = tm_json_i64(p, "width", 0), heads = tm_json_i64(p, "heads", 0);
 
 		assert_string_equal(tm_json_str(json_array_get(points, i), "workload", ""), "gpt");
+		if (a->spec_params) {
+			struct tm_str text = TM_STR_INIT;
+
+			/* the question is about the point itself */
+			tm_json_canonical(p, &text);
+			assert_string_equal(text.s, a->spec_params);
+			tm_str_free(&text);
+		}
 		if (heads && width % heads) {
 			char text[100];
 
@@ -91,6 +99,12 @@ static void questions_come_in_portions(void **state)
 	assert_int_equal(a.points, 2500);
 	assert_int_equal(a.calls, 3);
 	assert_int_equal(a.largest, 1000);
+	s = load(HEAD "set: {lr: 0.1, cap: 1GiB, data: 'text:a', gradients: true}\n");
+	a.spec_params = s->points[0].params;
+	spec_free(try_with(HEAD "set: {lr: 0.1, cap: 1GiB, data: 'text:a', gradients: true}\n", &req, &check, &errs));
+	assert_int_equal(a.calls, 4);
+	spec_free(s);
+	a.spec_params = NULL;
 	a.fail = 1;
 	assert_null(try_with(HEAD, &req, &check, &errs));
 	assert_int_equal(errs.v[0].code, TM_EENV);

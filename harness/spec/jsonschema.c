@@ -82,7 +82,8 @@ static json_t *value_schema(const struct pdef *p)
 		out = bounded(p, "integer");
 		break;
 	case PT_REAL:
-		out = bounded(p, "number");
+		/* YAML 1.1 reads 3e-4 as a text, 1.2 as a number; editors use either */
+		out = json_pack("{s:[o, o]}", "anyOf", bounded(p, "number"), pattern("^[+-]?[0-9.]+[eE][+-]?[0-9]+$"));
 		break;
 	case PT_BOOL:
 		out = type("boolean");

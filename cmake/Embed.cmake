@@ -17,5 +17,5 @@ endfunction()
 function(tm_embed_description out)
 	add_custom_command(OUTPUT ${out}
 		COMMAND tidemark-work --describe-c ${out}
-		DEPENDS tidemark-work VERBATIM)
+		DEPENDS tidemark-work $<$<TARGET_EXISTS:tidemark-device-cpu>:tidemark-device-cpu> VERBATIM)
 endfunction()

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "settings.h"
 #include "figures.h"
 
 #include <errno.h>
@@ -36,12 +37,14 @@ struct child_env {
 struct child_env *child_env_new(void)
 {
 	struct child_env *env = tm_xcalloc(1, sizeof *env);
+	size_t n = 0;
 
-	while (environ[env->n])
-		env->n++;
-	env->v = tm_xcalloc(env->n + 1, sizeof *env->v);
-	for (size_t i = 0; i < env->n; i++)
-		env->v[i] = tm_xstrdup(environ[i]);
+	while (environ[n])
+		n++;
+	env->v = tm_xcalloc(n + 1, sizeof *env->v);
+	for (size_t i = 0; i < n; i++)
+		if (!settings_ours(environ[i]))
+			env->v[env->n++] = tm_xstrdup(environ[i]);
 	return env;
 }
 

@@ -20,8 +20,8 @@ static const char *preferred(const char *const *names, const char *wanted)
 
 static void list_choices(void)
 {
-	for (size_t i = 0; i < device_backend_n() && i < CHOICES_MAX; i++)
-		devices[i] = device_backend_at(i)->name;
+	for (size_t i = 0; i < device_name_n() && i < CHOICES_MAX; i++)
+		devices[i] = device_name_at(i);
 	for (size_t i = 0; i < mem_policy_n() && i < CHOICES_MAX; i++)
 		allocators[i] = mem_policy_at(i)->name;
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "loop.h"
+#include "memory/driver.h"
 #include "workload.h"
 
 #include <stdio.h>
@@ -102,13 +103,29 @@ static int end_of(const struct run *run, int rc, const struct tm_err *err)
 
 /* ---- what a run needs ---------------------------------------------------------- */
 
+/*
+ * Where segments come from. The CPU's memory is host memory, which needs no
+ * library: a workload that computes nothing does not load the device for it.
+ */
+static struct mem_driver *open_driver(struct run *run, struct tm_err *err)
+{
+	return run->dev ? device_driver(run->dev, err) : driver_host_new(0, err);
+}
+
+static bool needs_device(const struct run *run)
+{
+	unsigned uses = run->workload->uses;
+
+	return uses & WORKLOAD_DEVICE || (uses & WORKLOAD_MEMORY && strcmp(run->job->device, "cpu") != 0);
+}
+
 static int open_memory(struct run *run, struct tm_err *err)
 {
 	struct mem_config cfg = {
 		.policy = run->job->allocator, .conf = run->job->alloc_conf,
 		.cap_bytes = run->job->cap_bytes, .trace_path = run->job->trace,
 	};
-	struct mem_driver *drv = device_driver(run->dev, err);
+	struct mem_driver *drv = open_driver(run, err);
 	int rc;
 
 	if (!drv)
@@ -116,7 +133,8 @@ static int open_memory(struct run *run, struct tm_err *err)
 	rc = mem_new(&cfg, drv, &run->mem, err);
 	if (rc)
 		return rc;
-	run->dev->mem = run->mem;
+	if (run->dev)
+		run->dev->mem = run->mem;
 	mem_set_phase(run->mem, "load");
 	mem_set_step(run->mem, -1);
 	return 0;
@@ -124,11 +142,10 @@ static int open_memory(struct run *run, struct tm_err *err)
 
 static int open_parts(struct run *run, struct tm_err *err)
 {
-	int rc;
+	int rc = 0;
 
-	if (!(run->workload->uses & (WORKLOAD_MEMORY | WORKLOAD_DEVICE)))
-		return 0;
-	rc = device_open(run->job->device, (int)run->job->threads, &run->dev, err);
+	if (needs_device(run))
+		rc = device_open(run->job->device, (int)run->job->threads, &run->dev, err);
 	if (rc || !(run->workload->uses & WORKLOAD_MEMORY))
 		return rc;
 	return open_memory(run, err);

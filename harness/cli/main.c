@@ -68,13 +68,13 @@ static void print_error(const struct cli *cli, int code)
 		fprintf(stderr, "    (%s:%d, code %d)\n", e->src ? e->src : "?", e->src_line, code);
 }
 
-/* Codes inside the process that reach this far are somebody's I/O. */
+/* Codes of one process that reach this far: a place that cannot be written, or an input. */
 static int exit_code(int rc)
 {
 	if (rc >= 0)
 		return rc;
 	if (rc > -10)
-		return rc == TM_EIO ? -TM_EENV : rc == TM_EINVALID || rc == TM_ENOTFOUND ? -TM_EINPUT : -TM_EBUG;
+		return rc == TM_EIO ? -TM_ESTORE : rc == TM_EINVALID || rc == TM_ENOTFOUND ? -TM_EINPUT : -TM_EBUG;
 	return -rc;
 }
 

@@ -136,7 +136,11 @@ struct describe *describe_load(const char *text)
 	if (tm_json_parse(text, strlen(text), &d->json, &err))
 		BUG("description: %s", err.text);
 	MUST(tm_json_i64(d->json, "v", 0) == 1, "version %lld", (long long)tm_json_i64(d->json, "v", 0));
-	tm_json_canonical(d->json, &canonical);
+	json_t *hashed = json_copy(d->json);    /* devices are loaded on demand and stay out of the hash */
+
+	json_object_del(hashed, "devices");
+	tm_json_canonical(hashed, &canonical);
+	json_decref(hashed);
 	tm_sha256_hex(canonical.s, canonical.n, d->hash);
 	tm_str_free(&canonical);
 	list = json_object_get(d->json, "workloads");

@@ -8,5 +8,5 @@ xmllint --noout r1/index.html || fail "not well-formed"
 grep -qi gnuplot r1/index.html || fail "the page does not say that gnuplot is missing"
 expect 0 tm report --out "$TMP/r2" --gnuplot /bin/false
 xmllint --noout r2/index.html || fail "not well-formed"
-expect 21 tm report --out /proc/nowhere
+expect 22 tm report --out /proc/nowhere
 finish

@@ -18,7 +18,7 @@ try 12 crash -s mode=crash -s how=kill9
 try 12 invalid -s mode=nan -s at=3
 try 12 crash:library -s mode=library
 try 12 timeout -s mode=hang -s how=sleep --limit wall=1s
-says "wall"
+case "$(sql "SELECT reason FROM run ORDER BY run_id DESC LIMIT 1")" in *wall*) ;; *) fail "the reason does not name the wall limit" ;; esac
 try 12 timeout -s mode=hang -s how=sleep --limit silent=1s
 try 12 'oom(host)' -s mode=leak -s host_leak=8MiB -s step_time=5ms -s measure.steps=2000 --limit host=200MiB --limit wall=60s
 
@@ -35,8 +35,8 @@ equal "$(sql "SELECT group_concat(status) FROM (SELECT status FROM run WHERE swe
 # allowed statuses are results
 printf 'tidemark: 1\nsuite: s\nworkload: null\nset: {mode: alloc, bytes: 64MiB, cap: 32MiB}\nallow: [oom]\n' >allow.yaml
 expect 0 tm run allow.yaml --progress none
-# an absent programme of exec; a failing one
-expect 12 tm run exec --progress none -s 'command=[/nonexistent/x]'
+# an absent program of exec is known before anything starts; a failing one is a run
+expect 20 tm run exec --progress none -s 'command=[/nonexistent/x]'
 expect 12 tm run exec --progress none -s 'command=[sh, -c, "echo sorry >&2; exit 7"]'
 expect 0 tm run exec --progress none -s 'command=[sh, -c, "exit 0"]'
 run=$(sql "SELECT max(run_id) FROM run")

@@ -67,16 +67,17 @@ const struct device_backend *device_backend_at(size_t i)
 static int unknown_device(const char *name, size_t len, struct tm_err *err)
 {
 	const char *names[BACKEND_MAX];
+	size_t n = 0;
 	struct tm_str list = TM_STR_INIT;
 	char *word = tm_xstrndup(name, len);
 	const char *near;
 	int rc;
 
-	for (size_t i = 0; i < backend_n; i++) {
-		names[i] = backends[i]->name;
-		tm_str_addf(&list, "%s%s", i ? ", " : "", names[i]);
+	for (; n < device_name_n() && n < BACKEND_MAX; n++) {
+		names[n] = device_name_at(n);
+		tm_str_addf(&list, "%s%s", n ? ", " : "", names[n]);
 	}
-	near = tm_nearest(word, names, backend_n);
+	near = tm_nearest(word, names, n);
 	rc = tm_fail(err, TM_EINVALID, "unknown device '%s', expected one of: %s%s%s%s", word, list.s,
 		     near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 	tm_str_free(&list);
@@ -84,23 +85,33 @@ static int unknown_device(const char *name, size_t len, struct tm_err *err)
 	return rc;
 }
 
+int device_backend_get(const char *name, size_t len, const struct device_backend **out, struct tm_err *err)
+{
+	int rc;
+
+	*out = device_backend_find(name, len);
+	if (*out)
+		return 0;
+	rc = device_load(name, len, out, err);
+	if (rc == TM_ENOTFOUND)
+		return unknown_device(name, len, err);
+	if (!rc)
+		device_register(*out);
+	return rc;
+}
+
 int device_open(const char *name, int threads, struct device **out, struct tm_err *err)
 {
 	size_t len = strcspn(name, ":");
 	const char *arg = name[len] ? name + len + 1 : "";
-	const struct device_backend *backend = device_backend_find(name, len);
+	const struct device_backend *backend;
 	struct device *dev;
 	int rc;
 
 	BUG_ON(threads < 0);
-	if (!backend) {
-		rc = device_load(name, len, &backend, err);
-		if (rc == TM_ENOTFOUND)
-			return unknown_device(name, len, err);
-		if (rc)
-			return rc;
-		device_register(backend);
-	}
+	rc = device_backend_get(name, len, &backend, err);
+	if (rc)
+		return rc;
 	dev = tm_xcalloc(1, sizeof *dev);
 	dev->backend = backend;
 	dev->phase = device_phase_name[0];

@@ -46,6 +46,7 @@ struct device_backend {
  *     const struct device_backend *tidemark_device_backend(void);
  */
 #define DEVICE_ENTRY "tidemark_device_backend"
+const struct device_backend *tidemark_device_backend(void);
 typedef const struct device_backend *device_entry(void);
 
 enum { DEVICE_PHASE_N = 5 };
@@ -73,6 +74,12 @@ void device_register(const struct device_backend *backend);
 const struct device_backend *device_backend_find(const char *name, size_t len);
 size_t device_backend_n(void);
 const struct device_backend *device_backend_at(size_t i);
+
+/* The devices of this build by name, loaded or not. */
+size_t device_name_n(void);
+const char *device_name_at(size_t i);
+/* Loads and registers a device if it is not here yet; errors as device_open. */
+int device_backend_get(const char *name, size_t len, const struct device_backend **out, struct tm_err *err);
 
 /*
  * name: "cpu", "cuda:1", …; TM_EENV where the device is not here, TM_EINVALID

@@ -105,8 +105,8 @@ static int check(void)
 static int version(void)
 {
 	printf("tidemark-work %s\ncompiler: %s\ndevices:", TIDEMARK_VERSION, __VERSION__);
-	for (size_t i = 0; i < device_backend_n(); i++)
-		printf(" %s", device_backend_at(i)->name);
+	for (size_t i = 0; i < device_name_n(); i++)
+		printf(" %s", device_name_at(i));
 	printf("\nworkloads:");
 	for (size_t i = 0; i < workload_n(); i++)
 		printf(" %s", workload_at(i)->name);

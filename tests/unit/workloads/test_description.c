@@ -30,9 +30,11 @@ static void the_hash_survives_a_round_trip(void **state)
 	struct tm_str text = TM_STR_INIT, canonical = TM_STR_INIT;
 	struct tm_err err = { 0 };
 	char ours[65], theirs[65];
-	char *pretty = json_dumps(d, JSON_INDENT(3) | JSON_REAL_PRECISION(17));
+	char *pretty;
 
 	(void)state;
+	json_object_del(d, "devices");       /* not hashed: they are loaded on demand */
+	pretty = json_dumps(d, JSON_INDENT(3) | JSON_REAL_PRECISION(17));
 	description_hash(ours);
 	assert_ok(tm_json_parse(pretty, strlen(pretty), &again, &err), &err);
 	tm_json_canonical(again, &canonical);

@@ -55,7 +55,7 @@ static const struct device_table cpu_ops = {
 	.attention_bwd_ws = cpu_attention_bwd_ws,
 };
 
-static const struct device_backend cpu = {
+const struct device_backend device_cpu = {
 	.version = DEVICE_VERSION,
 	.name = "cpu",
 	.help = "this machine's processors; fp32 through OpenBLAS",
@@ -66,9 +66,3 @@ static const struct device_backend cpu = {
 	.download = cpu_download,
 	.computes = true,
 };
-
-__attribute__((constructor))
-static void register_cpu(void)
-{
-	device_register(&cpu);
-}

@@ -17,15 +17,8 @@
 
 #include "device/device.h"
 
-/*
- * Two promises that let GCC make vector code of a selection and of sqrtf: we
- * read neither the floating-point exception flags nor errno after them. Values
- * are untouched, NaN and infinities included; nothing else of -ffast-math is
- * wanted here.
- */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math", "no-math-errno")
-#endif
+/* The device itself; entry.c and builtin/ hand it out. */
+extern const struct device_backend device_cpu;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define CPU_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))

@@ -306,5 +306,7 @@ int main(int argc, char **argv)
 	report(&started);
 	watch(&g);
 	finish(&g);
-	return 0;
+	/* Everything is told and nothing is buffered. A leak checker at exit would stop its own
+	 * helper thread through us, the subreaper that collects every child, and never return. */
+	_exit(0);
 }

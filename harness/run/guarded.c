@@ -245,9 +245,8 @@ void guarded_finish(struct guarded *g)
 	close_fd(&g->events);
 	if (g->guard <= 0)
 		return;
-	/* after its report it exits at once; a lost one may hang or be stopped */
-	if (!g->done && !g->failed)
-		kill(g->guard, SIGKILL);
+	/* behind its report there is nothing it still has to do, and a lost one may hang or be stopped: never wait for it */
+	kill(g->guard, SIGKILL);
 	while (waitpid(g->guard, NULL, 0) < 0 && errno == EINTR)
 		;
 	g->guard = 0;

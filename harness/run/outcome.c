@@ -152,11 +152,15 @@ static void out_of_memory(const struct outcome_input *in, struct outcome *out)
 	    in->attempt->phase, tm_json_i64(oom, "step", in->attempt->last_step));
 }
 
-/* The causes that say nothing about the configuration's result but that something broke. */
+/*
+ * Causes where something broke that another day might not break. The rest
+ * (data, nan, a launch the hardware refuses for its size, …) is the
+ * configuration's own fault and makes it invalid.
+ */
 static bool is_breakdown(const char *cause)
 {
 	static const char *const causes[] = {
-		"library", "launch", "io", "device", "error", "reader", "spawn", "signal", "exit",
+		"library", "io", "device", "error", "reader", "spawn", "signal", "exit",
 	};
 
 	for (size_t i = 0; i < TM_ARRAY_N(causes); i++)

@@ -148,6 +148,7 @@ static int fake_end(const char *mode)
 		fprintf(stderr, "first\nlast words\n\n");
 		return 7;
 	}
+	signal(SIGSEGV, SIG_DFL);         /* sanitizers have their own idea of it */
 	if (!strcmp(mode, "segv") || !strcmp(mode, "kill9"))
 		raise(!strcmp(mode, "segv") ? SIGSEGV : SIGKILL);
 	if (!strcmp(mode, "no-result"))
@@ -159,7 +160,7 @@ static int fake_end(const char *mode)
 	}
 	if (!strcmp(mode, "oom-untold"))
 		return 3;
-	if (!strcmp(mode, "data") || !strcmp(mode, "library")) {
+	if (!strcmp(mode, "data") || !strcmp(mode, "library") || !strcmp(mode, "launch")) {
 		fake_event("fail", "\"cause\":\"%s\",\"text\":\"it broke\",\"step\":3", mode);
 		return 4;
 	}

@@ -134,6 +134,7 @@ static void ends_by_itself(void **state)
 	expect(&(struct wish){ .params = "\"mode\":\"no-result\"" }, "invalid", "events", "without a result");
 	expect(&(struct wish){ .params = "\"mode\":\"oom-untold\"" }, "crash", "exit", "no `oom` event");
 	expect(&(struct wish){ .params = "\"mode\":\"data\"" }, "invalid", "data", "it broke (step 3)");
+	expect(&(struct wish){ .params = "\"mode\":\"launch\"" }, "invalid", "launch", "it broke");
 	expect(&(struct wish){ .params = "\"mode\":\"library\"" }, "crash", "library", "it broke");
 	expect(&(struct wish){ .params = "\"mode\":\"refused\"" }, "interrupted", "refused", "no such device");
 	expect(&(struct wish){ .params = "\"mode\":\"oom\"" }, "oom", "", "matmul");

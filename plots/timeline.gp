@@ -22,6 +22,9 @@ inner = H - frame(6) - frame(7)
 row_y(r) = top_y * (1 - (9 + row_px * r) / inner)
 set yrange [0 : top_y]
 
+# A phase that begins near the right edge has its name to the left of its line.
+at_end(us) = us > num(1) + 0.9 * (num(2) - num(1))
+
 # From the whole stack down to the lowest layer, each painted over the one before.
 plot data using ($1 / tick):($4 / scale) with steps lc rgb black lw 2 title "reserved", \
 	data using ($1 / tick):($3 / scale) with steps lc rgb black lw 0.8 dt (2, 2) title "allocated", \
@@ -29,4 +32,5 @@ plot data using ($1 / tick):($4 / scale) with steps lc rgb black lw 2 title "res
 	data using ($1 / tick):($4 / scale) with steps lc rgb black lw 2 notitle, \
 	data using ($1 / tick):($3 / scale) with steps lc rgb black lw 0.8 dt (2, 2) notitle, \
 	more using ($1 / tick):(0):(0):(top_y) with vectors nohead lc rgb soft lw 0.8 dt (3, 3) notitle, \
-	more using ($1 / tick):($2 < 0 ? NaN : row_y($2)):3 with labels left offset 0.4, 0 textcolor rgb black notitle
+	more using ($1 / tick):($2 < 0 || at_end($1) ? NaN : row_y($2)):3 with labels left offset 0.4, 0 textcolor rgb black notitle, \
+	more using ($1 / tick):($2 < 0 || !at_end($1) ? NaN : row_y($2)):3 with labels right offset -0.4, 0 textcolor rgb black notitle

@@ -14,46 +14,84 @@
 
 extern const struct command command_report;
 
-static int on_suite(void *arg, int n, const char *const *v, const int *types)
+/* What the folder's name is made of. */
+struct naming {
+	char *suite, *night, *dir;        /* dir: the spec's report.dir or NULL */
+};
+
+static int on_naming(void *arg, int n, const char *const *v, const int *types)
 {
+	struct naming *naming = arg;
+
 	(void)n;
 	(void)types;
-	tm_str_add(arg, v[0] ? v[0] : "");
+	naming->suite = tm_xstrdup(v[0] ? v[0] : "");
+	naming->night = tm_xstrdup(v[1] ? v[1] : "");
+	naming->dir = v[2] && *v[2] ? tm_xstrdup(v[2]) : NULL;
 	return 0;
 }
 
 /*
- * "report/SUITE-7". The suite is a text of the spec: only letters, digits,
- * "-", "_" and "." inside a name pass, so that it stays one folder below report/.
+ * The suite is a text of the spec: only letters, digits, "-", "_" and "."
+ * inside a name pass, so that it stays one folder.
  */
-static int default_dir(struct store *store, int64_t sweep, char **out, struct tm_err *err)
+static void add_suite(const char *suite, struct tm_str *dir)
 {
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-	struct tm_str suite = TM_STR_INIT, dir = TM_STR_INIT;
-	struct store_sink sink = { .row = on_suite, .arg = &suite };
+	size_t begin = dir->n;
+
+	for (size_t i = 0; suite[i] && i < 60; i++) {
+		if (strchr(safe, suite[i]) && (suite[i] != '.' || i))
+			tm_str_addc(dir, suite[i]);
+		else if (dir->n > begin && dir->s[dir->n - 1] != '-')
+			tm_str_addc(dir, '-');
+	}
+}
+
+/* report.dir of the spec with {suite} and {night} (the day it began, UTC) filled in. */
+static void add_template(const struct naming *naming, struct tm_str *dir)
+{
+	for (const char *p = naming->dir; *p; ) {
+		if (tm_starts_with(p, "{suite}")) {
+			add_suite(naming->suite, dir);
+			p += strlen("{suite}");
+		} else if (tm_starts_with(p, "{night}")) {
+			tm_str_add(dir, naming->night);
+			p += strlen("{night}");
+		} else {
+			tm_str_addc(dir, *p++);
+		}
+	}
+}
+
+/* The spec's report.dir, else "report/SUITE-7". */
+static int default_dir(struct store *store, int64_t sweep, char **out, struct tm_err *err)
+{
+	static const char sql[] = "SELECT suite, date(started_us / 1000000, 'unixepoch'), spec->>'$.report_dir' "
+		"FROM sweep WHERE sweep_id = ?1";
+	struct tm_str dir = TM_STR_INIT;
+	struct naming naming = { 0 };
+	struct store_sink sink = { .row = on_naming, .arg = &naming };
 	char id[24];
 	const char *arg = id;
 	int rc;
 
 	snprintf(id, sizeof(id), "%lld", (long long)sweep);
-	rc = store_query(store, "SELECT suite FROM sweep WHERE sweep_id = ?1", &arg, 1, &sink, err);
-	tm_str_add(&dir, "report/");
-	for (size_t i = 0; i < suite.n && i < 60; i++) {
-		bool passes = strchr(safe, suite.s[i]) && (suite.s[i] != '.' || i);
-
-		if (passes)
-			tm_str_addc(&dir, suite.s[i]);
-		else if (dir.s[dir.n - 1] != '-' && dir.s[dir.n - 1] != '/')
-			tm_str_addc(&dir, '-');
-	}
-	if (dir.s[dir.n - 1] != '/' && dir.s[dir.n - 1] != '-')
-		tm_str_addc(&dir, '-');
-	tm_str_add(&dir, id);
-	tm_str_free(&suite);
+	rc = store_query(store, sql, &arg, 1, &sink, err);
 	if (rc)
-		tm_str_free(&dir);
-	else
-		*out = tm_str_detach(&dir);
+		goto out;
+	if (naming.dir) {
+		add_template(&naming, &dir);
+	} else {
+		tm_str_add(&dir, "report/");
+		add_suite(naming.suite, &dir);
+		tm_str_addf(&dir, "%s%s", tm_ends_with(dir.s, "/") || tm_ends_with(dir.s, "-") ? "" : "-", id);
+	}
+	*out = tm_str_detach(&dir);
+out:
+	free(naming.suite);
+	free(naming.night);
+	free(naming.dir);
 	return rc;
 }
 
@@ -130,7 +168,7 @@ const struct command command_report = {
 		"  --out DIR            the folder; report/SUITE-SWEEP by default. Files of an older\n"
 		"                       report there are replaced\n"
 		"  --gnuplot PATH       the gnuplot to use; by default the one on PATH\n"
-		"  --title TEXT         heading of the page; the suite's name by default\n\n"
+		"  --title TEXT         heading of the page; the spec's report.title or the suite's name by default\n\n"
 		"Prints the path of index.html. Without gnuplot the page has its tables and says so.\n\n"
 		"  tidemark report\n"
 		"  tidemark report 12 --out /tmp/report\n",

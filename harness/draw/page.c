@@ -198,11 +198,11 @@ static void figure(const struct page *p, const struct section *sec, const struct
 	text_html(out, pic->caption.s, 0);
 	tm_str_add(out, " <span class=\"soft\">");
 	provenance(p->sweep, out);
-	tm_str_addf(out, "</span> <a href=\"data/%s.tsv\">TSV</a>", pic->name);
+	tm_str_addf(out, "</span> <a href=\"data/%s.tsv\">numbers</a>", pic->name);
 	if (pic->more.row_n)
-		tm_str_addf(out, " <a href=\"data/%s-more.tsv\">second TSV</a>", pic->name);
+		tm_str_addf(out, ", <a href=\"data/%s-more.tsv\">more numbers</a>", pic->name);
 	if (d->file[0]) {
-		tm_str_addf(out, " <a href=\"%s\">picture</a>", d->file);
+		tm_str_addf(out, ", <a href=\"%s\">picture</a>", d->file);
 		tm_str_add(out, "<details><summary>Draw it again</summary><pre>");
 		text_html(out, d->command.s, 0);
 		tm_str_add(out, "</pre></details>");

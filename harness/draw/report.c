@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "draw/gnuplot.h"
 #include "draw/page.h"
@@ -258,6 +259,13 @@ static void sections_free(struct work *w)
 	free(w->sections);
 }
 
+static const char *heading(const struct report_request *req, const struct draw_sweep *s)
+{
+	const char *title = req->title ? req->title : tm_json_str(s->spec, "title", "");
+
+	return *title ? title : s->suite;
+}
+
 static int everything(struct work *w, const struct report_request *req, const struct draw_sweep *s)
 {
 	struct tm_str html = TM_STR_INIT;
@@ -271,7 +279,7 @@ static int everything(struct work *w, const struct report_request *req, const st
 		rc = section(w, s, plots[w->section_n], &w->sections[w->section_n]);
 	if (!rc) {
 		struct page page = {
-			.sweep = s, .title = req->title ? req->title : s->suite, .sections = w->sections,
+			.sweep = s, .title = heading(req, s), .sections = w->sections,
 			.section_n = w->section_n, .note = w->out->note, .database = store_path(req->store),
 		};
 

@@ -13,7 +13,7 @@ struct report_request {
 	struct store *store;
 	int64_t sweep_id;
 	const char *dir;                  /* made if absent; files of an older report are replaced */
-	const char *title;                /* NULL: the suite's name */
+	const char *title;                /* NULL: the spec's report.title, else the suite's name */
 	const char *gnuplot;              /* NULL: found on PATH */
 	const json_t *describe;           /* the workloads' description, for units of parameters; may be NULL */
 };

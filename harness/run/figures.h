@@ -10,6 +10,7 @@
 
 #include "collect.h"
 
+#include "judge/growth.h"
 #include "spec/spec.h"
 
 struct figures_input {
@@ -25,6 +26,7 @@ struct figures {
 	size_t n, cap;
 	double tokens_s, peak_bytes;      /* for progress; NaN: none */
 	int64_t flags;                    /* unsteady, drift, leak */
+	struct judge_growth growth;       /* zero where nothing was judged */
 };
 
 /* 0, or TM_EINVALID with the reason; then there is nothing to free. */

@@ -23,22 +23,14 @@ static size_t make_series(const struct collect_steps *s, struct store_series out
 	return n;
 }
 
-/* The figures of a run that could not be stored, for whoever keeps stderr. */
+/* A run that could not be stored, as a line of `tidemark export`, for whoever keeps stderr. */
 static void rescue(const struct store_run_result *r)
 {
 	struct tm_str line = TM_STR_INIT;
-	json_t *o = json_object(), *values = json_object();
+	json_t *o = store_result_json(r);
 
 	json_object_set_new(o, "e", json_string("unsaved"));
-	json_object_set_new(o, "run", json_integer(r->run_id));
-	json_object_set_new(o, "status", json_string(r->status));
-	if (r->oom)
-		json_object_set_new(o, "oom", json_string(r->oom));
-	if (r->reason)
-		json_object_set_new(o, "reason", json_string(r->reason));
-	for (size_t i = 0; i < r->value_n; i++)
-		json_object_set_new(values, r->values[i].metric, json_real(r->values[i].v));
-	json_object_set_new(o, "values", values);
+	json_object_set_new(o, "run_id", json_integer(r->run_id));
 	tm_json_canonical(o, &line);
 	tm_str_addc(&line, '\n');
 	tm_write_fd(STDERR_FILENO, line.s, line.n, NULL);

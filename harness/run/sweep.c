@@ -5,6 +5,7 @@
 #include "owner.h"
 #include "progress.h"
 #include "record.h"
+#include "remark.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -145,6 +146,7 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 	int rc;
 
 	outcome_decide(&in, &o);
+	remark_growth(&a->collect, &o.figures);
 	rc = record_run(c->s->req->store, item->run_id, a, &o, log, &stop, err);
 	count(c, o.status);
 	show_end(c, &o, a);

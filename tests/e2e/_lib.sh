@@ -46,9 +46,9 @@ sql() { sqlite3 -batch "$TIDEMARK_DB" "$1"; }
 survivors() {
 	local p n=0
 	for p in /proc/[0-9]*; do
-		if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -q "^TIDEMARK_TEST=$TMP\$" &&
-			tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -q '^TIDEMARK_RUN='; then
-			case $(cut -d' ' -f3 "$p/stat" 2>/dev/null) in Z | '') ;; *) n=$((n + 1)) ;; esac
+		if { tr '\0' '\n' <"$p/environ"; } 2>/dev/null | grep -q "^TIDEMARK_TEST=$TMP\$" &&
+			{ tr '\0' '\n' <"$p/environ"; } 2>/dev/null | grep -q '^TIDEMARK_RUN='; then
+			case $({ cut -d' ' -f3 "$p/stat"; } 2>/dev/null) in Z | '') ;; *) n=$((n + 1)) ;; esac
 		fi
 	done
 	echo "$n"

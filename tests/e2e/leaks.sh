@@ -11,10 +11,18 @@ equal "$(flagged)" 1 "leak flag of F13"
 run=$(sql "SELECT max(run_id) FROM run")
 expect 0 tm show "$run"
 answers "stayed"
+case "$(sql "SELECT json FROM event WHERE kind = 'note' ORDER BY run_id DESC LIMIT 1")" in
+*MiB*step*cap*) ;;
+*) fail "no note tells the growth and when the cap is reached" ;;
+esac
 # F15: a library workspace, once
 expect 0 tm run null --progress none -s workspace=8519680B -s at=5 -s measure.steps=50
 python3 -c "import sys; sys.exit(float('$(value mem.growth)') != 0)" || fail "a workspace taken once grew: $(value mem.growth)"
 equal "$(flagged)" 0 "leak flag of F15"
+case "$(sql "SELECT json FROM event WHERE kind = 'note' ORDER BY run_id DESC LIMIT 1")" in
+*workspace*once*) ;;
+*) fail "no note calls it a workspace taken once" ;;
+esac
 # F16: growth in eval only
 expect 0 tm run null --progress none -s mode=leak -s leak=1MiB -s leak_phase=eval -s eval_every=2 -s measure.steps=40 --cap 4GiB
 python3 -c "

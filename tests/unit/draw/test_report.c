@@ -470,7 +470,7 @@ static void only_dumb_gives_tables(void **state)
 	assert_int_equal(out.missing, 9);
 	assert_non_null(strstr(out.note, "without svg and png"));
 	assert_true(page_has("without svg and png"));
-	assert_true(page_has("<a href=\"data/front.tsv\">TSV</a>"));
+	assert_true(page_has("<a href=\"data/front.tsv\">numbers</a>"));
 	walk(dir, is_safe);
 	free(out.index);
 	free(bin);

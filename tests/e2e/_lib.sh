@@ -31,7 +31,7 @@ expect() {
 	"$@" >"$TMP/out" 2>"$TMP/err" </dev/null
 	got=$?
 	if [ "$got" != "$want" ]; then
-		fail "exit $got, expected $want: $*"
+		fail "exit $got, expected $want: $(printf '%s' "$*" | cut -c1-200)"
 		sed 's/^/    /' "$TMP/err" | head -12 >&2
 	fi
 }

@@ -45,14 +45,14 @@ void request_free(struct request *r)
 static int ask_worker(void *arg, const json_t *points, json_t **answers, struct tm_err *err)
 {
 	const struct cli *cli = arg;
-	struct tm_str in = TM_STR_INIT, out = TM_STR_INIT;
+	char *text = json_dumps(points, JSON_COMPACT);
+	struct tm_str out = TM_STR_INIT;
 	int rc;
 
-	tm_json_canonical(points, &in);
-	rc = run_ask_worker(cli->work, "--check", in.s, in.n, &out, err);
+	rc = run_ask_worker(cli->work, "--check", text, strlen(text), &out, err);
 	if (!rc)
 		rc = tm_json_parse(out.s, out.n, answers, err);
-	tm_str_free(&in);
+	free(text);
 	tm_str_free(&out);
 	return rc;
 }

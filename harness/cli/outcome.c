@@ -83,15 +83,6 @@ static double number_or_nan(const char *s)
 	return s && !tm_parse_double(s, &v) ? v : NAN;
 }
 
-static void param_cell(struct table *t, const json_t *about, const json_t *v)
-{
-	struct tm_str s = TM_STR_INIT;
-
-	param_text(about, v, &s);
-	table_text(t, v ? s.s : NULL);
-	tm_str_free(&s);
-}
-
 static int print_row(void *arg, int n, const char *const *values, const int *types)
 {
 	struct printing *p = arg;
@@ -159,7 +150,7 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 	if (p.many_workloads)
 		table_column(p.table, "workload", TABLE_TEXT);
 	for (size_t i = 0; i < varying.n; i++)
-		table_column(p.table, varying.names[i], TABLE_TEXT);
+		table_column(p.table, varying.names[i], TABLE_ANY);
 	table_column(p.table, "rep", TABLE_INT);
 	table_column(p.table, "status", TABLE_TEXT);
 	table_column(p.table, "reserved peak", TABLE_BYTES);

@@ -34,3 +34,21 @@ void param_text(const json_t *about, const json_t *v, struct tm_str *out)
 	else
 		tm_json_canonical(v, out);
 }
+
+void param_cell(struct table *t, const json_t *about, const json_t *v)
+{
+	const char *type = tm_json_str(about, "type", "");
+	struct tm_str text = TM_STR_INIT;
+
+	if (json_is_integer(v) && strcmp(type, "size") && strcmp(type, "duration")) {
+		table_int(t, json_integer_value(v));
+		return;
+	}
+	if (json_is_real(v)) {
+		table_real(t, json_real_value(v));
+		return;
+	}
+	param_text(about, v, &text);
+	table_text(t, v ? text.s : NULL);
+	tm_str_free(&text);
+}

@@ -3,6 +3,7 @@
 #define TM_PARAM_TEXT_H
 
 #include "base/str.h"
+#include "cli/table.h"
 
 #include <jansson.h>
 
@@ -15,5 +16,8 @@ const json_t *param_description(const char *workload, const char *param);
  * text or JSON. An absent value adds nothing.
  */
 void param_text(const json_t *about, const json_t *v, struct tm_str *out);
+
+/* The value as a cell of a TABLE_ANY column: plain numbers stay numbers. */
+void param_cell(struct table *t, const json_t *about, const json_t *v);
 
 #endif

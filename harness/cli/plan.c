@@ -52,7 +52,7 @@ static int points_table(struct cli *cli, const struct spec *spec, struct history
 	table_column(t, "point", TABLE_INT);
 	table_column(t, "workload", TABLE_TEXT);
 	for (size_t i = 0; i < spec->varying_n; i++)
-		table_column(t, spec->varying[i], TABLE_TEXT);
+		table_column(t, spec->varying[i], TABLE_ANY);
 	table_column(t, "runs", TABLE_INT);
 	table_column(t, "steps", TABLE_INT);
 	table_column(t, "last took", TABLE_SECONDS);
@@ -67,14 +67,9 @@ static int points_table(struct cli *cli, const struct spec *spec, struct history
 			BUG("point %zu is no JSON", i);
 		table_int(t, (int64_t)i + 1);
 		table_text(t, p->workload);
-		for (size_t k = 0; k < spec->varying_n; k++) {
-			struct tm_str v = TM_STR_INIT;
-			const json_t *value = json_object_get(params, spec->varying[k]);
-
-			param_text(param_description(p->workload, spec->varying[k]), value, &v);
-			table_text(t, value ? v.s : NULL);
-			tm_str_free(&v);
-		}
+		for (size_t k = 0; k < spec->varying_n; k++)
+			param_cell(t, param_description(p->workload, spec->varying[k]),
+				   json_object_get(params, spec->varying[k]));
 		table_int(t, p->measure.reps);
 		table_int(t, p->measure.warmup_min + p->measure.steps);
 		table_real(t, s);

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 need_packages $TIDEMARK_PACKAGES $TIDEMARK_TEST_PACKAGES
+# libFuzzer and the sanitizers of clang come in a package of clang's version.
+need_packages "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 
 what=${1:-all}
 jobs=$(nproc)

@@ -148,8 +148,8 @@ void tm_add_double(struct tm_str *str, double v)
 	if (v == 0)
 		v = 0;           /* -0 and 0 are one value in a hash */
 	/* A decimal of at most 15 digits survives the way to a double and back, so if a short one reads
-	 * as v, 15 digits print it (%g strips the zeros). Else 16 or 17 do. */
-	for (int digits = 15; digits <= 17; digits++) {
+	 * as v, 15 digits print it (%g strips the zeros). Else 16 or 17 do. Subnormals have fewer. */
+	for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
 		double back;
 		locale_t old = uselocale(c_locale());
 

@@ -62,7 +62,7 @@ static void integers_at_the_edge(void **state)
 
 static void doubles_round_trip_in_any_locale(void **state)
 {
-	static const double values[] = { 0.1, 3e-4, 1e30, 1.0 / 3, 5e-324, 1.7976931348623157e308, 1024.5 };
+	static const double values[] = { 0.1, 3e-4, 1e30, 1.0 / 3, 5e-324, 1.7976931348623157e308, 1024.5, 2.2250738585072014e-308 };
 
 	(void)state;
 	setlocale(LC_ALL, "de_DE.UTF-8");
@@ -77,6 +77,23 @@ static void doubles_round_trip_in_any_locale(void **state)
 		tm_str_free(&s);
 	}
 	setlocale(LC_ALL, "C");
+}
+
+static void doubles_are_as_short_as_can_be(void **state)
+{
+	static const struct { double v; const char *text; } cases[] = {
+		{ 0.1, "0.1" }, { 3e-4, "0.0003" }, { 5e-324, "5e-324" }, { 0.1 + 0.2, "0.30000000000000004" },
+		{ -0.0, "0" }, { 1e22, "1e+22" }, { 1e-310, "1e-310" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
+		struct tm_str s = TM_STR_INIT;
+
+		tm_add_double(&s, cases[i].v);
+		assert_string_equal(s.s, cases[i].text);
+		tm_str_free(&s);
+	}
 }
 
 static void canonical_json_ignores_order(void **state)
@@ -176,6 +193,7 @@ int main(void)
 		cmocka_unit_test(durations_and_percents),
 		cmocka_unit_test(integers_at_the_edge),
 		cmocka_unit_test(doubles_round_trip_in_any_locale),
+		cmocka_unit_test(doubles_are_as_short_as_can_be),
 		cmocka_unit_test(canonical_json_ignores_order),
 		cmocka_unit_test(sha256_of_abc),
 		cmocka_unit_test(statistics),

@@ -215,7 +215,7 @@ static bool mount_small(const char *dir, const char *size)
 static void the_last_result_finds_room(void **state)
 {
 	enum { N = 400 };
-	char *path = db_name();
+	char *path;
 	struct tm_str reserve = TM_STR_INIT;
 	struct tm_err err = { 0 };
 	struct store *st;
@@ -231,6 +231,7 @@ static void the_last_result_finds_room(void **state)
 		print_message("skipped: no right to mount a small tmpfs (%s); the fault points walk the same paths\n", strerror(errno));
 		skip();
 	}
+	path = db_name();
 	st = open_for_test(STORE_WRITE);
 	tm_str_addf(&reserve, "%s-reserve", path);
 	assert_int_equal(stat(reserve.s, &sb), 0);

@@ -17,6 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What runs may report must be known before the first ends; what is computed from steps, the store knows. */
+static int register_metrics(const struct run_request *req, struct tm_err *err)
+{
+	return store_metrics_register(req->store, json_object_get(describe_json(req->describe), "metrics"), err);
+}
+
 /* ---- a new sweep ------------------------------------------------------------ */
 
 static struct store_config *make_configs(const struct spec *spec)
@@ -84,7 +90,7 @@ int run_sweep(const struct run_request *req, struct run_summary *out, struct tm_
 	int rc;
 
 	memset(out, 0, sizeof *out);
-	rc = sweep_register_metrics(req, err);
+	rc = register_metrics(req, err);
 	if (!rc)
 		rc = create(req, runs, n, ids, &id, err);
 	if (rc)
@@ -106,49 +112,12 @@ out:
 
 /* ---- going on ------------------------------------------------------------------ */
 
-static int take_text(void *arg, int n, const char *const *values, const int *types)
-{
-	char **out = arg;
-
-	(void)n;
-	(void)types;
-	if (values[0] && !*out)
-		*out = tm_xstrdup(values[0]);
-	return 0;
-}
-
-/* One value of the sweep's row or its machine's, as text to be freed; NULL where there is none. */
-static char *ask_store(struct store *store, const char *sql, int64_t sweep_id)
-{
-	char id[24], *out = NULL;
-	const char *args[] = { id };
-	struct store_sink sink = { .row = take_text, .arg = &out };
-
-	snprintf(id, sizeof id, "%" PRId64, sweep_id);
-	if (store_query(store, sql, args, 1, &sink, NULL)) {
-		free(out);
-		out = NULL;
-	}
-	return out;
-}
-
-static int64_t beat_age_us(struct store *store, int64_t sweep_id)
-{
-	char *text = ask_store(store, "SELECT beat_us FROM sweep WHERE sweep_id = ?1", sweep_id);
-	int64_t beat_us = 0;
-
-	if (text)
-		tm_parse_i64(text, &beat_us);
-	free(text);
-	return tm_wall_us() - beat_us;
-}
-
-static int check_owner(const struct run_request *req, const struct store_open_sweep *s, struct tm_err *err)
+static int check_owner(const struct store_open_sweep *s, struct tm_err *err)
 {
 	char self[320];
 
 	owner_text(self);
-	if (strcmp(s->state, "open") || !strcmp(self, s->owner) || !owner_alive(s->owner, beat_age_us(req->store, s->id)))
+	if (strcmp(s->state, "open") || !strcmp(self, s->owner) || !owner_alive(s->owner, tm_wall_us() - s->beat_us))
 		return 0;
 	return tm_fail(err, TM_EENV, "sweep %s is being carried out by another tidemark (host, boot, namespace, pid, start: %s); "
 		       "wait for it or stop it first", s->uuid, s->owner);
@@ -172,21 +141,19 @@ static void add_differences(const json_t *there, const json_t *here, struct tm_s
 	}
 }
 
-static int check_class(const struct run_request *req, const struct store_open_sweep *s, struct tm_err *err)
+static int check_class(const struct store_open_sweep *s, struct tm_err *err)
 {
 	struct tm_str differ = TM_STR_INIT;
 	struct run_env env;
 	json_t *there = NULL;
-	char hash[65], *text;
+	char hash[65];
 	int rc = 0;
 
 	run_env_read(&env);
 	tm_sha256_hex(env.class_key, strlen(env.class_key), hash);
 	if (strcmp(hash, s->class_hash)) {
-		text = ask_store(req->store, "SELECT e.json FROM sweep s JOIN env e USING(env_id) WHERE s.sweep_id = ?1", s->id);
-		if (text && !tm_json_parse(text, strlen(text), &there, NULL))
+		if (s->env && !tm_json_parse(s->env, strlen(s->env), &there, NULL))
 			add_differences(there, env.json, &differ);
-		free(text);
 		rc = tm_fail(err, TM_EENV, "sweep %s was begun on a machine of another class (%s); its results would not be comparable: "
 			     "run the spec anew here", s->uuid, differ.n ? differ.s : "the fields are unknown");
 	}
@@ -242,7 +209,7 @@ static int go_on(const struct run_request *req, const struct store_open_sweep *f
 	owner_text(owner);
 	rc = points_load(found->spec, &spec, &points, err);
 	if (!rc)
-		rc = sweep_register_metrics(req, err);
+		rc = register_metrics(req, err);
 	if (!rc)
 		leftovers_end_sweep(found->uuid);
 	if (!rc)
@@ -281,9 +248,9 @@ int run_resume(const struct run_request *req, const char *uuid, struct run_summa
 	out->sweep_id = found.id;
 	memcpy(out->uuid, found.uuid, sizeof out->uuid);
 	if (found.todo) {
-		rc = check_owner(req, &found, err);
+		rc = check_owner(&found, err);
 		rc = rc ? rc : check_binary(req, &found, err);
-		rc = rc ? rc : check_class(req, &found, err);
+		rc = rc ? rc : check_class(&found, err);
 		rc = rc ? rc : go_on(req, &found, out, err);
 	}
 	store_open_sweep_free(&found);

@@ -31,18 +31,6 @@ struct carry {
 	int64_t start_us, beat_us;
 };
 
-int sweep_register_metrics(const struct run_request *req, struct tm_err *err)
-{
-	json_t *own = json_pack("[{s:s,s:s,s:s},{s:s,s:s,s:s},{s:s,s:s,s:s}]",
-		"name", "step.time", "unit", "us", "better", "lower",
-		"name", "loss", "unit", "", "better", "lower",
-		"name", "mem.live", "unit", "B", "better", "lower");
-	int rc = store_metrics_register(req->store, own, err);
-
-	json_decref(own);
-	return rc ? rc : store_metrics_register(req->store, json_object_get(describe_json(req->describe), "metrics"), err);
-}
-
 /* ---- counting --------------------------------------------------------------- */
 
 static void count(struct carry *c, const char *status)

@@ -29,7 +29,4 @@ struct sweep {
  */
 int sweep_carry_out(const struct sweep *s, struct run_summary *out, struct tm_err *err);
 
-/* The metrics a sweep needs to be known: the description's and those of our series. */
-int sweep_register_metrics(const struct run_request *req, struct tm_err *err);
-
 #endif

@@ -32,7 +32,8 @@ static int load_sweep(struct store *st, int64_t id, struct store_open_sweep *out
 	sqlite3_stmt *stmt;
 	int rc = db_query(st, err, &stmt, "SELECT s.uuid, s.suite, s.spec, s.owner, s.state, e.class, b.binary_sha, s.kind, s.seed, "
 			  "s.started_us, (SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND " TODO_RUNS "), "
-			  "(SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND r.status NOT IN ('pending','running','interrupted')) "
+			  "(SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND r.status NOT IN ('pending','running','interrupted')), "
+			  "s.beat_us, e.json "
 			  "FROM sweep s JOIN env e USING(env_id) JOIN build b USING(build_id) WHERE s.sweep_id = ?", DB_INT(id));
 
 	if (rc)
@@ -45,6 +46,7 @@ static int load_sweep(struct store *st, int64_t id, struct store_open_sweep *out
 		.state = db_text(stmt, 4), .class_hash = db_text(stmt, 5), .binary_sha = db_text(stmt, 6),
 		.kind = db_text(stmt, 7), .seed = sqlite3_column_int64(stmt, 8), .started_us = sqlite3_column_int64(stmt, 9),
 		.todo = sqlite3_column_int64(stmt, 10), .done = sqlite3_column_int64(stmt, 11),
+		.beat_us = sqlite3_column_int64(stmt, 12), .env = db_text(stmt, 13),
 	};
 	snprintf(out->uuid, sizeof out->uuid, "%s", (const char *)sqlite3_column_text(stmt, 0));
 	db_leave(stmt);
@@ -77,6 +79,7 @@ void store_open_sweep_free(struct store_open_sweep *s)
 	free(s->class_hash);
 	free(s->binary_sha);
 	free(s->kind);
+	free(s->env);
 	memset(s, 0, sizeof *s);
 }
 

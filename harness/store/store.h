@@ -124,7 +124,9 @@ int store_metrics_register(struct store *st, const json_t *metrics, struct tm_er
 struct store_open_sweep {
 	int64_t id; char uuid[37];
 	char *suite, *spec, *owner, *state, *class_hash, *binary_sha, *kind;
+	char *env;                        /* its machine's fingerprint, JSON */
 	int64_t seed, started_us;
+	int64_t beat_us;                  /* last sign of life of its owner */
 	int64_t todo, done;               /* runs */
 };
 /*

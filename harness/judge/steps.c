@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum judge_phase phase_of(const struct judge_input *in, size_t i)
 {
@@ -213,4 +214,16 @@ size_t judge_metrics(const struct judge_steps *s, struct judge_metric out[JUDGE_
 	add(out, &n, "loss.first", s->loss_first, 1);
 	add(out, &n, "loss.final", s->loss_final, 1);
 	return n;
+}
+
+bool judge_computes(const char *name)
+{
+	const struct judge_steps zeros = { 0 };         /* finite throughout, so no metric is left out */
+	struct judge_metric all[JUDGE_METRICS_MAX];
+	size_t n = judge_metrics(&zeros, all);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(all[i].name, name))
+			return true;
+	return false;
 }

@@ -77,5 +77,7 @@ struct judge_metric { const char *name; double v; int64_t n; bool has_mad; doubl
 #define JUDGE_METRICS_MAX 12
 /* Those of *s that are finite, by their names in the database. Returns how many. */
 size_t judge_metrics(const struct judge_steps *s, struct judge_metric out[JUDGE_METRICS_MAX]);
+/* True for the name of a metric that judge_metrics can give. */
+bool judge_computes(const char *name);
 
 #endif

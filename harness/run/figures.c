@@ -49,20 +49,6 @@ static const json_t *metric_known(const json_t *metrics, const char *name)
 	return NULL;
 }
 
-/* Computed here from the steps; a worker that reports one itself claims a speed. */
-static bool is_computed(const char *name)
-{
-	static const char *const names[] = {
-		"step.median", "step.p99", "throughput.tokens", "throughput.samples",
-		"mem.growth", "mem.growth.eval", "loss.first", "loss.final",
-	};
-
-	for (size_t i = 0; i < TM_ARRAY_N(names); i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
-}
-
 static int take_reported(struct figures *f, const struct figures_input *in, struct tm_err *err)
 {
 	const json_t *reported = json_object_get(in->collect->result, "metrics");
@@ -74,7 +60,7 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 
 		if (!metric)
 			return tm_fail(err, TM_EINVALID, "unknown metric %.80s", name);
-		if (is_computed(name))
+		if (judge_computes(name))       /* a worker that reports one itself claims a speed */
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps", name);
 		if (json_number_value(v) < 0 && strncmp(name, "loss.", 5) && strcmp(name, "mem.fragmentation"))
 			return tm_fail(err, TM_EINVALID, "%s is negative", name);

@@ -48,6 +48,16 @@ static void speed_of_a_window(void **state)
 	assert_true(near(s.tokens_s, 4814466.546112115));
 }
 
+static void says_which_metrics_it_computes(void **state)
+{
+	(void)state;
+	assert_true(judge_computes("step.median"));
+	assert_true(judge_computes("mem.growth.eval"));
+	assert_true(judge_computes("loss.final"));
+	assert_false(judge_computes("mem.allocated.peak"));
+	assert_false(judge_computes("step"));
+}
+
 static void skipped_steps_are_no_work(void **state)
 {
 	int64_t tokens[N];
@@ -184,6 +194,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(speed_of_a_window),
+		cmocka_unit_test(says_which_metrics_it_computes),
 		cmocka_unit_test(skipped_steps_are_no_work),
 		cmocka_unit_test(a_slope_is_drift),
 		cmocka_unit_test(eval_steps_are_counted_apart),

@@ -1,4 +1,4 @@
-# Runs that hang in every way (design, acceptance test 6): a timeout with the
+# Runs that hang in every way: a timeout with the
 # phase, nothing left alive, the next run starts soon, logs are capped.
 . "$(dirname "$0")/_lib.sh"
 

@@ -1,5 +1,5 @@
 # Texts of a user that a shell, gnuplot, SQL or a browser would take for
-# commands, through every door at once (design, acceptance test 5).
+# commands, through every door at once.
 . "$(dirname "$0")/_lib.sh"
 command -v gnuplot >/dev/null || skip "gnuplot is not here"
 

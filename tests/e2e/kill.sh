@@ -1,6 +1,6 @@
 # kill -9 of tidemark, its guard or its worker at random moments of a sweep of
-# 50 points of 0.2 s (design, acceptance test 1). TIDEMARK_KILLS says how many;
-# 200 is the acceptance test, the default keeps the suite short.
+# 50 points of 0.2 s. TIDEMARK_KILLS says how many;
+# 200 for a release; the default keeps the suite short.
 . "$(dirname "$0")/_lib.sh"
 
 kills=${TIDEMARK_KILLS:-40}

@@ -1,4 +1,4 @@
-# No gnuplot, or one that is not what it seems: tables, a note, exit 0 (F37).
+# No gnuplot, or one that is not what it seems: tables, a note, exit 0.
 . "$(dirname "$0")/_lib.sh"
 
 tm run null --progress none -a batch=1,2,3 >/dev/null 2>&1 || fail "run"

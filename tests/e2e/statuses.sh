@@ -27,7 +27,7 @@ for how in inf zero-steps zero-time negative peak-below-parts unknown-metric aft
 	equal "$(sql "SELECT count(*) FROM value JOIN run USING(run_id) WHERE status <> 'ok'")" 0 "values of invalid runs ($how)"
 done
 
-# a table of outcomes: statuses are rows and the sweep goes on (F12)
+# a table of outcomes: statuses are rows and the sweep goes on
 expect 12 tm run null --progress none --order listed -s "outcomes=800=ok 1024=library 1312=ok 2048=oom 70000=launch" \
 	-a batch=800,1024,1312,2048,70000
 equal "$(sql "SELECT group_concat(status) FROM (SELECT status FROM run WHERE sweep_id = (SELECT max(sweep_id) FROM sweep) ORDER BY ord)")" \

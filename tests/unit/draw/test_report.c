@@ -456,7 +456,7 @@ static void texts_are_drawn_as_written(void **state)
 	free(out.index);
 }
 
-/* ---- gnuplots as they are in the field (F37) ------------------------------------------ */
+/* ---- gnuplots as they are in the field ------------------------------------------------ */
 
 static void only_dumb_gives_tables(void **state)
 {

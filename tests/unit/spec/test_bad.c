@@ -55,7 +55,7 @@ static void types_and_units(void **state)
 	refused("tidemark: 1\nworkload: \"null\"\nset: {sleep: 3}\n", 3, 14, "did you mean 3s");
 }
 
-/* Case F32: a number that is no size is refused with the nearest sense. */
+/* A number that is no size is refused with the nearest sense. */
 static void f32_what_is_a_cap(void **state)
 {
 	struct spec *s;

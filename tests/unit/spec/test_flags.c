@@ -140,8 +140,8 @@ static void a_workload_is_a_spec(void **state)
 	tm_errs_free(&errs);
 }
 
-/* Case F33: keys that some YAML readers take for booleans. */
-static void f33_keys_of_norway(void **state)
+/* Keys that some YAML readers take for booleans. */
+static void keys_of_norway(void **state)
 {
 	static const char text[] = "tidemark: 1\nworkload: norway\naxes: {n: [1, 2], y: [3], on: [a], off: [b]}\nset: {precision: no}\n";
 	REQ(.set = LIST("axes.y=[4]"), .set_n = 1);
@@ -228,7 +228,7 @@ static int remove_folder(void **state)
 	return teardown(state);
 }
 
-/* Case F35: what people want of merge keys, by extends. */
+/* What people want of merge keys, by extends. */
 static void f35_merge_keys(void **state)
 {
 	struct tm_errs errs = { 0 };
@@ -363,7 +363,7 @@ int main(void)
 		cmocka_unit_test(one_value_replaces_an_axis),
 		cmocka_unit_test(malformed_flags_are_usage),
 		cmocka_unit_test(a_workload_is_a_spec),
-		cmocka_unit_test(f33_keys_of_norway),
+		cmocka_unit_test(keys_of_norway),
 		cmocka_unit_test(f35_merge_keys),
 		cmocka_unit_test(extends_stays_in_the_project),
 		cmocka_unit_test(chains_and_cycles),

@@ -95,6 +95,24 @@ char *tm_str_detach(struct tm_str *str)
 	return s;
 }
 
+void tm_shell_quote(struct tm_str *str, const char *s)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
+
+	if (*s && !s[strspn(s, plain)]) {
+		tm_str_add(str, s);
+		return;
+	}
+	tm_str_addc(str, '\'');
+	for (; *s; s++) {
+		if (*s == '\'')
+			tm_str_add(str, "'\\''");
+		else
+			tm_str_addc(str, *s);
+	}
+	tm_str_addc(str, '\'');
+}
+
 bool tm_starts_with(const char *s, const char *prefix)
 {
 	return strncmp(s, prefix, strlen(prefix)) == 0;
@@ -105,30 +123,6 @@ bool tm_ends_with(const char *s, const char *suffix)
 	size_t n = strlen(s), m = strlen(suffix);
 
 	return n >= m && memcmp(s + n - m, suffix, m) == 0;
-}
-
-bool tm_glob(const char *pattern, const char *s)
-{
-	const char *star = NULL, *from = NULL;
-
-	/* Linear with one point to fall back to: no exponential patterns. */
-	while (*s) {
-		if (*pattern == '*') {
-			star = pattern++;
-			from = s;
-		} else if (*pattern == '?' || *pattern == *s) {
-			pattern++;
-			s++;
-		} else if (star) {
-			pattern = star + 1;
-			s = ++from;
-		} else {
-			return false;
-		}
-	}
-	while (*pattern == '*')
-		pattern++;
-	return *pattern == '\0';
 }
 
 bool tm_utf8_valid(const char *s, size_t n)

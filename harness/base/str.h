@@ -30,10 +30,11 @@ void tm_str_vaddf(struct tm_str *str, const char *fmt, va_list ap);
 /* Hands the buffer to the caller, who frees it; the string is empty after. */
 char *tm_str_detach(struct tm_str *str);
 
+/* Appends s as one word of a POSIX shell: in single quotes where it is not plain. */
+void tm_shell_quote(struct tm_str *str, const char *s);
+
 bool tm_starts_with(const char *s, const char *prefix);
 bool tm_ends_with(const char *s, const char *suffix);
-/* Shell-style match of the whole of s with * and ? (no character classes). */
-bool tm_glob(const char *pattern, const char *s);
 /* True if the bytes are well-formed UTF-8 without surrogates and NUL. */
 bool tm_utf8_valid(const char *s, size_t n);
 

@@ -5,24 +5,6 @@
 
 #include <string.h>
 
-void shell_quote(const char *s, struct tm_str *out)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
-
-	if (*s && strspn(s, plain) == strlen(s)) {
-		tm_str_add(out, s);
-		return;
-	}
-	tm_str_addc(out, '\'');
-	for (; *s; s++) {
-		if (*s == '\'')
-			tm_str_add(out, "'\\''");
-		else
-			tm_str_addc(out, *s);
-	}
-	tm_str_addc(out, '\'');
-}
-
 void command_line_of(const struct describe *d, const char *workload, const char *params,
 		     const struct spec_measure *measure, struct tm_str *out)
 {
@@ -30,7 +12,7 @@ void command_line_of(const struct describe *d, const char *workload, const char 
 	json_t *values = NULL;
 
 	tm_str_add(out, "tidemark run ");
-	shell_quote(workload, out);
+	tm_shell_quote(out, workload);
 	if (!w || tm_json_parse(params, strlen(params), &values, NULL))
 		return;
 	for (size_t i = 0; i < json_array_size(table); i++) {
@@ -42,7 +24,7 @@ void command_line_of(const struct describe *d, const char *workload, const char 
 			tm_str_addf(&arg, "%s=", tm_json_str(p, "name", ""));
 			param_text(p, v, &arg);
 			tm_str_add(out, " -s ");
-			shell_quote(arg.s, out);
+			tm_shell_quote(out, arg.s);
 		}
 		tm_str_free(&arg);
 	}

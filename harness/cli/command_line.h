@@ -13,7 +13,4 @@
 void command_line_of(const struct describe *d, const char *workload, const char *params,
 		     const struct spec_measure *measure, struct tm_str *out);
 
-/* Appends s, in single quotes where a shell would need them. */
-void shell_quote(const char *s, struct tm_str *out);
-
 #endif

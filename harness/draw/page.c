@@ -224,23 +224,6 @@ static void sections(const struct page *p, struct tm_str *out)
 	}
 }
 
-/* A word as the shell takes it: in single quotes where it is not plain. */
-static void shell_word(struct tm_str *out, const char *s)
-{
-	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:=+,-")] && *s != '-') {
-		tm_str_add(out, s);
-		return;
-	}
-	tm_str_addc(out, '\'');
-	for (; *s; s++) {
-		if (*s == '\'')
-			tm_str_add(out, "'\\''");
-		else
-			tm_str_addc(out, *s);
-	}
-	tm_str_addc(out, '\'');
-}
-
 /* "NAME=v1,v2": each value that the configurations have, in their order. */
 static void flag_values(const struct draw_sweep *s, const char *name, struct tm_str *out)
 {
@@ -282,7 +265,7 @@ static bool flags(const struct draw_sweep *s, struct tm_str *out)
 		}
 		if (word.n) {
 			tm_str_add(out, tm_starts_with(key, "axes.") ? " -a " : " -s ");
-			shell_word(out, word.s);
+			tm_shell_quote(out, word.s);
 		}
 		all &= word.n > 0;
 		tm_str_free(&word);
@@ -306,7 +289,7 @@ static void again(const struct page *p, struct tm_str *out)
 	tm_str_add(out, ". The same sweep once more, and this page:</p>\n<pre>");
 	if (path) {
 		tm_str_add(&text, "tidemark run ");
-		shell_word(&text, path);
+		tm_shell_quote(&text, path);
 		whole = flags(s, &text);
 		tm_str_addf(&text, " --seed %lld", (long long)s->seed);
 		text_html(out, text.s, 0);

@@ -145,13 +145,21 @@ static void nearest_word(void **state)
 	assert_null(tm_nearest("zzz", keys, 4));
 }
 
-static void globs(void **state)
+static void shell_words(void **state)
 {
+	static const struct { const char *in, *out; } cases[] = {
+		{ "batch=8", "batch=8" }, { "", "''" }, { "a b", "'a b'" }, { "it's", "'it'\\''s'" },
+		{ "$(x)", "'$(x)'" }, { "a\nb", "'a\nb'" }, { "~", "'~'" },
+	};
+
 	(void)state;
-	assert_true(tm_glob("bert/*/batch=?", "bert/bert-tiny/batch=8"));
-	assert_false(tm_glob("bert/*/batch=?", "bert/bert-tiny/batch=16"));
-	assert_true(tm_glob("*", ""));
-	assert_false(tm_glob("", "x"));
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
+		struct tm_str s = TM_STR_INIT;
+
+		tm_shell_quote(&s, cases[i].in);
+		assert_string_equal(s.s, cases[i].out);
+		tm_str_free(&s);
+	}
 }
 
 static void utf8(void **state)
@@ -198,7 +206,7 @@ int main(void)
 		cmocka_unit_test(sha256_of_abc),
 		cmocka_unit_test(statistics),
 		cmocka_unit_test(nearest_word),
-		cmocka_unit_test(globs),
+		cmocka_unit_test(shell_words),
 		cmocka_unit_test(utf8),
 		cmocka_unit_test(a_file_is_whole_or_absent),
 	};

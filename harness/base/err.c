@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_ERRORS 32
-
 static void fill(struct tm_err *err, int code, const char *src, int src_line,
 		 const char *file, unsigned line, unsigned column, int sys,
 		 const char *fmt, va_list ap)
@@ -57,7 +55,7 @@ int tm_err_set_at(struct tm_err *err, int code, const char *src, int src_line,
 
 void tm_errs_add(struct tm_errs *errs, const struct tm_err *err)
 {
-	if (errs->n >= KEPT_ERRORS) {
+	if (errs->n >= TM_ERRS_MAX) {
 		errs->n++;
 		return;
 	}

@@ -69,7 +69,8 @@ struct tm_errs {
 	size_t n, cap;
 };
 
-/* Appends a copy; after 32 further ones are counted but not kept. */
+/* Appends a copy; after TM_ERRS_MAX further ones are counted but not kept. */
+#define TM_ERRS_MAX 32
 void tm_errs_add(struct tm_errs *errs, const struct tm_err *err);
 void tm_errs_free(struct tm_errs *errs);
 

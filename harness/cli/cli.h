@@ -73,6 +73,10 @@ void cli_list_free(struct cli_list *list);
 int cli_open_store(struct cli *cli, bool write, struct store **out);
 /* The embedded description; loaded once, never freed before the end. */
 const struct describe *cli_describe(void);
+/* errors.c: "tidemark: FILE:LINE:COLUMN: text" on stderr; nothing where no error is set. */
+void cli_print_error(const struct cli *cli, const struct tm_err *err);
+/* All but the last, which becomes cli->err for main to print. */
+void cli_print_errors(struct cli *cli, const struct tm_errs *errs);
 /* True if escape sequences may go to that stream. */
 bool cli_colored(const struct cli *cli, int fd);
 

@@ -51,23 +51,6 @@ static int print_version(void)
 	return 0;
 }
 
-static void print_error(const struct cli *cli, int code)
-{
-	const struct tm_err *e = &cli->err;
-	bool colored = cli_colored(cli, STDERR_FILENO);
-
-	if (!e->code)
-		return;
-	fputs(colored ? "\033[31mtidemark: \033[0m" : "tidemark: ", stderr);
-	if (e->file[0] && e->line)
-		fprintf(stderr, "%s:%u:%u: ", e->file, e->line, e->column ? e->column : 1);
-	else if (e->file[0])
-		fprintf(stderr, "%s: ", e->file);
-	fprintf(stderr, "%s\n", e->text);
-	if (cli->verbose > 0)
-		fprintf(stderr, "    (%s:%d, code %d)\n", e->src ? e->src : "?", e->src_line, code);
-}
-
 /* Codes of one process that reach this far: a place that cannot be written, or an input. */
 static int exit_code(int rc)
 {
@@ -148,7 +131,7 @@ int main(int argc, char **argv)
 out:
 	if (rc == CLI_HELPED)
 		rc = 0;
-	print_error(&cli, rc);
+	cli_print_error(&cli, &cli.err);
 	if (fflush(stdout) != 0 && rc == 0) {
 		perror("tidemark: standard output");
 		rc = TM_EENV;

@@ -66,23 +66,6 @@ static int number(struct cli *cli, const char *flag, const char *text, int64_t m
 	return 0;
 }
 
-static void print_errors(const struct cli *cli, const struct tm_errs *errs)
-{
-	for (size_t i = 0; i + 1 < errs->n && i < 32; i++) {
-		const struct tm_err *e = &errs->v[i];
-
-		fputs("tidemark: ", stderr);
-		if (e->file[0] && e->line)
-			fprintf(stderr, "%s:%u:%u: ", e->file, e->line, e->column);
-		else if (e->file[0])
-			fprintf(stderr, "%s: ", e->file);
-		fprintf(stderr, "%s\n", e->text);
-	}
-	if (errs->n > 32)
-		fprintf(stderr, "tidemark: and %zu more\n", errs->n - 32);
-	(void)cli;
-}
-
 int request_load(struct cli *cli, const struct request *r, const char *spec_name, struct spec **out)
 {
 	struct spec_request req = {
@@ -105,9 +88,7 @@ int request_load(struct cli *cli, const struct request *r, const char *spec_name
 	req.has_seed = r->seed != NULL;
 	rc = spec_load(&req, cli_describe(), &checker, out, &errs);
 	if (rc) {
-		print_errors(cli, &errs);
-		if (errs.n)
-			cli->err = errs.v[errs.n > 32 ? 31 : errs.n - 1];
+		cli_print_errors(cli, &errs);
 	} else if (cli->verbose >= 0) {
 		for (size_t i = 0; i < (*out)->warning_n; i++)
 			fprintf(stderr, "note: %s\n", (*out)->warnings[i]);

@@ -28,7 +28,7 @@ uint32_t diag_source(struct diag *d, const char *name, bool flag)
 /* Errors beyond what is kept need no words: a file of 5,000 wrong keys is answered as fast as one. */
 static bool full(const struct diag *d)
 {
-	return d->errs->n >= 32;
+	return d->errs->n >= TM_ERRS_MAX;
 }
 
 int diag_at(struct diag *d, struct place at, const char *fmt, ...)

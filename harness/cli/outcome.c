@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Which parameters differ between the runs of a sweep, in schema order. */
 struct varying {
@@ -161,7 +160,7 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 	rc = store_query(store, sql, args, 1, &sink, &cli->err);
 	if (!rc) {
 		table_print(p.table, cli->format == CLI_CMD ? CLI_TABLE : cli->format,
-			    isatty(STDOUT_FILENO) ? 160 : 0, &out);
+			    table_width(), &out);
 		rc = request_answer(cli, r, &out);
 		if (cli->verbose >= 0)
 			fprintf(stderr, "sweep %" PRId64 " is in %s; `tidemark report` draws it, `tidemark show RUN` tells one run\n",

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 extern const struct command command_plan;
 
@@ -82,7 +81,7 @@ static int points_table(struct cli *cli, const struct spec *spec, struct history
 			*known_n += 1;
 		}
 	}
-	table_print(t, cli->format, isatty(STDOUT_FILENO) ? 160 : 0, out);
+	table_print(t, cli->format, table_width(), out);
 	table_free(t);
 	return 0;
 }

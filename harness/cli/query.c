@@ -5,7 +5,6 @@
 #include "cli/rows.h"
 #include "cli/table.h"
 
-#include <unistd.h>
 
 extern const struct command command_query;
 
@@ -28,7 +27,7 @@ static int query_main(struct cli *cli, int argc, char **argv)
 	rows.table = table_new();
 	rc = store_query(store, argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &sink, &cli->err);
 	if (!rc) {
-		table_print(rows.table, cli->format, isatty(STDOUT_FILENO) ? 160 : 0, &out);
+		table_print(rows.table, cli->format, table_width(), &out);
 		rc = request_answer(cli, NULL, &out);
 	}
 	table_free(rows.table);

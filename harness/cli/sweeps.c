@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 extern const struct command command_sweeps;
 
@@ -96,7 +95,7 @@ static int sweeps_main(struct cli *cli, int argc, char **argv)
 	columns(list.t);
 	rc = store_query(store, sql, &last, 1, &sink, &cli->err);
 	if (!rc) {
-		table_print(list.t, cli->format, isatty(STDOUT_FILENO) ? 160 : 0, &out);
+		table_print(list.t, cli->format, table_width(), &out);
 		rc = request_answer(cli, NULL, &out);
 	}
 	table_free(list.t);

@@ -12,6 +12,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Wider than most terminals: a line that wraps says more than a label that is cut. */
+#define TERMINAL_COLUMNS 160
 
 enum cell_kind { CELL_NULL, CELL_TEXT, CELL_INT, CELL_REAL };
 
@@ -467,6 +471,11 @@ static void print_json(const struct table *t, bool lines, struct tm_str *out)
 	for (size_t i = 0; i < t->column_n; i++)
 		tm_str_free(&keys[i]);
 	free(keys);
+}
+
+unsigned table_width(void)
+{
+	return isatty(STDOUT_FILENO) ? TERMINAL_COLUMNS : 0;
 }
 
 void table_print(const struct table *t, enum cli_format format, unsigned width, struct tm_str *out)

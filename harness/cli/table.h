@@ -35,6 +35,8 @@ size_t table_rows(const struct table *t);
 
 /* A real as people see it in a table: six digits, never fewer than the integer part has. Appended. */
 void table_real_text(double v, struct tm_str *out);
+/* The width for stdout: columns on a terminal, 0 elsewhere. */
+unsigned table_width(void);
 /*
  * Appends the whole to *out. width 0: no limit; else long texts are shortened in the middle to fit.
  * People see reals as above, machines all their digits.

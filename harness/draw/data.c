@@ -55,9 +55,7 @@ static json_t *parsed(const char *s)
 /* Room for one more element behind n, growing by doubling at powers of two. */
 static void *one_more(void *v, size_t n, size_t size)
 {
-	if (n & (n - 1) || n == 1)
-		return n == 1 ? tm_xrealloc_n(v, 2, size) : v;
-	return tm_xrealloc_n(v, n ? 2 * n : 1, size);
+	return n & (n - 1) ? v : tm_xrealloc_n(v, n ? 2 * n : 1, size);
 }
 
 static int on_sweep(void *arg, int n, const char *const *v, const int *types)

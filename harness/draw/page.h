@@ -37,10 +37,4 @@ void page_findings(const struct draw_sweep *s, struct tm_str *out);      /* what
 void page_excluded(const struct draw_sweep *s, struct tm_str *out);
 void page_environment(const struct draw_sweep *s, struct tm_str *out);
 
-/* Cells. NaN and NULL: "–". */
-void page_cell_text(struct tm_str *out, const char *s, size_t max);
-void page_cell_bytes(struct tm_str *out, double v);
-void page_cell_seconds(struct tm_str *out, double v);
-void page_cell_count(struct tm_str *out, double v);
-
 #endif

@@ -15,7 +15,7 @@
 #define CELL_MAX_N 72
 #define FINDINGS_MAX 60
 
-void page_cell_text(struct tm_str *out, const char *s, size_t max)
+static void cell_text(struct tm_str *out, const char *s, size_t max)
 {
 	tm_str_add(out, "<td>");
 	if (s && *s)
@@ -32,21 +32,21 @@ static void number(struct tm_str *out, const char *s)
 	tm_str_add(out, "</td>");
 }
 
-void page_cell_bytes(struct tm_str *out, double v)
+static void cell_bytes(struct tm_str *out, double v)
 {
 	char text[32];
 
 	number(out, isnan(v) ? "–" : tm_size_text(v, text));
 }
 
-void page_cell_seconds(struct tm_str *out, double v)
+static void cell_seconds(struct tm_str *out, double v)
 {
 	char text[32];
 
 	number(out, isnan(v) ? "–" : tm_duration_text(v, text));
 }
 
-void page_cell_count(struct tm_str *out, double v)
+static void cell_count(struct tm_str *out, double v)
 {
 	struct tm_str text = TM_STR_INIT;
 
@@ -119,12 +119,12 @@ static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool
 	if (run->attempt > 1)
 		tm_str_addf(out, ", attempt %lld", (long long)run->attempt);
 	tm_str_add(out, "</td>");
-	page_cell_bytes(out, draw_metric(run, "mem.requested.peak"));
-	page_cell_bytes(out, draw_metric(run, "mem.allocated.peak"));
-	page_cell_bytes(out, draw_metric(run, "mem.reserved.peak"));
-	page_cell_count(out, draw_metric(run, "throughput.tokens"));
-	page_cell_seconds(out, draw_metric(run, "step.median"));
-	page_cell_seconds(out, draw_metric_mad(run, "step.median"));
+	cell_bytes(out, draw_metric(run, "mem.requested.peak"));
+	cell_bytes(out, draw_metric(run, "mem.allocated.peak"));
+	cell_bytes(out, draw_metric(run, "mem.reserved.peak"));
+	cell_count(out, draw_metric(run, "throughput.tokens"));
+	cell_seconds(out, draw_metric(run, "step.median"));
+	cell_seconds(out, draw_metric_mad(run, "step.median"));
 	growth(out, draw_metric(run, "mem.growth"));
 	tm_str_reset(&text);
 	store_flags_text(run->flags, &text);
@@ -203,14 +203,14 @@ static void stayed(const struct draw_sweep *s, struct tm_str *out)
 				continue;
 			n++;
 			tm_str_add(out, "<tr>");
-			page_cell_text(out, s->configs[s->runs[i].config].shown, CELL_MAX_N);
-			page_cell_text(out, tm_json_str(e, "op", NULL), 40);
-			page_cell_text(out, tm_json_str(e, "phase", NULL), 24);
-			page_cell_text(out, tm_json_str(e, "name", NULL), 40);
-			page_cell_text(out, tm_json_str(e, "category", NULL), 24);
-			page_cell_count(out, tm_json_real(e, "blocks", NAN));
-			page_cell_bytes(out, tm_json_real(e, "bytes", NAN));
-			page_cell_count(out, tm_json_real(e, "steps", NAN));
+			cell_text(out, s->configs[s->runs[i].config].shown, CELL_MAX_N);
+			cell_text(out, tm_json_str(e, "op", NULL), 40);
+			cell_text(out, tm_json_str(e, "phase", NULL), 24);
+			cell_text(out, tm_json_str(e, "name", NULL), 40);
+			cell_text(out, tm_json_str(e, "category", NULL), 24);
+			cell_count(out, tm_json_real(e, "blocks", NAN));
+			cell_bytes(out, tm_json_real(e, "bytes", NAN));
+			cell_count(out, tm_json_real(e, "steps", NAN));
 			tm_str_add(out, "</tr>\n");
 		}
 	}
@@ -286,8 +286,8 @@ void page_excluded(const struct draw_sweep *s, struct tm_str *out)
 	head(out, names, TM_ARRAY_N(names), 2);
 	json_array_foreach(list, i, e) {
 		tm_str_add(out, "<tr>");
-		page_cell_text(out, tm_json_str(e, "shown", NULL), CELL_MAX_N);
-		page_cell_text(out, tm_json_str(e, "why", NULL), 160);
+		cell_text(out, tm_json_str(e, "shown", NULL), CELL_MAX_N);
+		cell_text(out, tm_json_str(e, "why", NULL), 160);
 		tm_str_add(out, "</tr>\n");
 	}
 	foot(out);
@@ -298,7 +298,7 @@ static void pair(struct tm_str *out, const char *name, const char *value)
 	if (!value || !*value)
 		return;
 	tm_str_addf(out, "<tr><th>%s</th>", name);
-	page_cell_text(out, value, 120);
+	cell_text(out, value, 120);
 	tm_str_add(out, "</tr>\n");
 }
 
@@ -325,7 +325,7 @@ static void rest(const json_t *env, struct tm_str *out)
 			tm_str_add(out, "<tr><th>");
 			text_html(out, key, 40);
 			tm_str_add(out, "</th>");
-			page_cell_text(out, text.s, 120);
+			cell_text(out, text.s, 120);
 			tm_str_add(out, "</tr>\n");
 		}
 		tm_str_free(&text);

@@ -63,13 +63,6 @@ int picture_byte_power(double max_bytes)
 	return power;
 }
 
-const char *picture_byte_unit(int power)
-{
-	static const char *const names[] = { "B", "KiB", "MiB", "GiB" };
-
-	return names[power];
-}
-
 double picture_byte_scale(int power)
 {
 	return ldexp(1, 10 * power);
@@ -160,17 +153,23 @@ double picture_failure_bytes(const struct draw_run *run)
 	return held + asked;
 }
 
+#define CATEGORIES(X) \
+	X(parameters, COLOUR_BLUE) X(gradients, COLOUR_ORANGE) X(optimizer, COLOUR_GREEN) X(activations, COLOUR_PINK) \
+	X(logits, COLOUR_SKY) X(workspace, COLOUR_GREY) X(input, COLOUR_YELLOW)
+
+#define X(name, colour) #name,
+const char *const picture_categories[] = { CATEGORIES(X) NULL };
+#undef X
+
 int picture_category_colour(const char *category)
 {
-	static const struct { const char *name; int colour; } fixed[] = {
-		{ "parameters", COLOUR_BLUE }, { "gradients", COLOUR_ORANGE }, { "optimizer", COLOUR_GREEN },
-		{ "activations", COLOUR_PINK }, { "logits", COLOUR_SKY }, { "workspace", COLOUR_GREY },
-		{ "input", COLOUR_YELLOW },
-	};
+#define X(name, colour) colour,
+	static const int colours[] = { CATEGORIES(X) };
+#undef X
 
-	for (size_t i = 0; i < TM_ARRAY_N(fixed); i++)
-		if (!strcmp(fixed[i].name, category))
-			return fixed[i].colour;
+	for (size_t i = 0; picture_categories[i]; i++)
+		if (!strcmp(picture_categories[i], category))
+			return colours[i];
 	return COLOUR_RED;
 }
 

@@ -1,6 +1,6 @@
 /*
  * A plot answers one question about a sweep with zero or more pictures. One
- * C file prepares the data, one template under plots/ draws it, one line in
+ * C file prepares the data, one template under plots/ draws it, one word in
  * plots.c makes it known; docs/report.md shows how.
  */
 #ifndef TM_DRAW_PLOT_H
@@ -49,9 +49,8 @@ struct picture *picture_add(struct pictures *p, const char *name, unsigned numbe
 void picture_arg(struct picture *p, double v);
 void pictures_free(struct pictures *p);
 
-/* Power of 1024 in which a largest value reads well: 0 B … 3 GiB, and its name. */
+/* Power of 1024 in which a largest value reads well: 0 B … 3 GiB. */
 int picture_byte_power(double max_bytes);
-const char *picture_byte_unit(int power);
 double picture_byte_scale(int power);
 
 /* Width of the plotted area, pixels. */
@@ -68,7 +67,7 @@ void picture_key(struct picture *p, const char *const *names, size_t n);
 
 /* The failed run that stands for a configuration, as words: "OOM (cap): attention asked for 64 MiB". */
 void picture_failure_text(const struct draw_run *run, struct tm_str *out);
-/* Bytes a failed run wanted when it died (allocated + asked); NaN if unknown. */
+/* Bytes a failed run wanted when it died (reserved, else allocated, + asked); NaN if unknown. */
 double picture_failure_bytes(const struct draw_run *run);
 
 /* Colours as numbers for `lc rgb variable`; Okabe & Ito 2008. */
@@ -77,6 +76,8 @@ enum { COLOUR_BLUE = 0x0072b2, COLOUR_ORANGE = 0xe69f00, COLOUR_GREEN = 0x009e73
 extern const int picture_colours[8];
 /* A fixed colour for each category of memory and phase, so that it means the same in every picture. */
 int picture_category_colour(const char *category);
+/* The categories that have one, in the order of stacks and keys; NULL ends the list. */
+extern const char *const picture_categories[];
 int picture_phase_colour(const char *phase, size_t i);
 
 #endif

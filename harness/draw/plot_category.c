@@ -25,11 +25,9 @@ struct categories { char **v; size_t n; };
 /* "mem.NAME.at_peak" of any run, in a fixed order for the names we know. */
 static void collect(const struct draw_sweep *s, struct categories *out)
 {
-	static const char *const known[] = { "parameters", "gradients", "optimizer", "activations", "logits", "workspace", "input" };
-
-	for (size_t k = 0; k < TM_ARRAY_N(known); k++) {
+	for (size_t k = 0; picture_categories[k]; k++) {
 		out->v = tm_xrealloc_n(out->v, out->n + 1, sizeof(*out->v));
-		out->v[out->n++] = tm_xstrdup(known[k]);
+		out->v[out->n++] = tm_xstrdup(picture_categories[k]);
 	}
 	for (size_t r = 0; r < s->run_n; r++) {
 		for (size_t i = 0; i < s->runs[r].value_n; i++) {

@@ -135,21 +135,20 @@ static int phases(struct picture *p, const json_t *list, double t0, double t1)
 
 static size_t categories(const json_t *by, const char *names[CATEGORIES_MAX], const json_t *lists[CATEGORIES_MAX])
 {
-	static const char *const known[] = { "parameters", "gradients", "optimizer", "activations", "logits", "workspace", "input" };
 	const char *key;
 	json_t *list;
 	size_t n = 0;
 
-	for (size_t k = 0; k < TM_ARRAY_N(known); k++) {
-		lists[n] = json_object_get(by, known[k]);
-		names[n] = known[k];
+	for (size_t k = 0; picture_categories[k]; k++) {
+		lists[n] = json_object_get(by, picture_categories[k]);
+		names[n] = picture_categories[k];
 		n += largest(lists[n]) > 0;
 	}
 	json_object_foreach((json_t *)by, key, list) {
 		bool is_known = false;
 
-		for (size_t k = 0; k < TM_ARRAY_N(known); k++)
-			is_known |= !strcmp(key, known[k]);
+		for (size_t k = 0; picture_categories[k]; k++)
+			is_known |= !strcmp(key, picture_categories[k]);
 		if (is_known || n >= CATEGORIES_MAX || !(largest(list) > 0))
 			continue;
 		lists[n] = list;

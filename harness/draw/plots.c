@@ -1,18 +1,19 @@
-/* The plots of a report, in the order of the page. A new one is one line in each half. */
+/* The plots of a report, in the order of the page. */
 #include "draw/plot.h"
 
 #include <string.h>
 
-extern const struct plot plot_front, plot_map, plot_category, plot_timeline, plot_steps, plot_loss, plot_ops;
+/* One word a plot: plot_NAME.c defines plot_NAME. */
+#define PLOTS(X) X(front) X(map) X(category) X(timeline) X(steps) X(ops) X(loss)
+
+#define X(name) extern const struct plot plot_##name;
+PLOTS(X)
+#undef X
 
 const struct plot *const plots[] = {
-	&plot_front,
-	&plot_map,
-	&plot_category,
-	&plot_timeline,
-	&plot_steps,
-	&plot_ops,
-	&plot_loss,
+#define X(name) &plot_##name,
+	PLOTS(X)
+#undef X
 	NULL,
 };
 

@@ -13,7 +13,6 @@ struct counts {
 };
 
 struct figures {
-	int64_t first;
 	int64_t steps, tokens, samples;   /* of the window; skipped steps did no work */
 	struct mem_snapshot *empty;       /* before anything was allocated */
 	struct counts begin, end;
@@ -106,9 +105,8 @@ static void read_counts(const struct mem *mem, struct counts *out)
 	out->retries = c.retries;
 }
 
-void figures_window_begin(struct figures *f, const struct run *run, int64_t first)
+void figures_window_begin(struct figures *f, const struct run *run)
 {
-	f->first = first;
 	if (run->mem)
 		read_counts(run->mem, &f->begin);
 	if (run->dev)

@@ -17,7 +17,7 @@ void figures_free(struct figures *f);
 void figures_usage(struct figures *f, const struct run *run);
 
 /* The counted window: counters are read at its ends and divided by its steps. */
-void figures_window_begin(struct figures *f, const struct run *run, int64_t first);
+void figures_window_begin(struct figures *f, const struct run *run);
 void figures_step(struct figures *f, const struct event_step *s);
 void figures_window_end(struct figures *f, const struct run *run);
 

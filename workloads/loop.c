@@ -155,7 +155,7 @@ static int measure(struct loop *l, int64_t first, struct tm_err *err)
 	bool marked = false;
 	int rc;
 
-	figures_window_begin(l->figures, run, first);
+	figures_window_begin(l->figures, run);
 	rc = phase_event(run, "measure", "begin", err);
 	for (int64_t i = first; !rc && i < first + run->job->steps; i++) {
 		struct event_step s;

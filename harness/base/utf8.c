@@ -70,6 +70,21 @@ void tm_utf8_show(struct tm_str *out, const char *s, size_t n)
 	}
 }
 
+void tm_utf8_show_line(struct tm_str *out, const char *s, size_t n)
+{
+	const char *end = s + n;
+
+	for (; s < end; s++) {
+		const char *from = s;
+
+		while (s < end && (unsigned char)*s >= 0x20 && *s != 0x7f)
+			s++;
+		tm_utf8_show(out, from, (size_t)(s - from));
+		if (s < end)
+			tm_str_addc(out, ' ');
+	}
+}
+
 unsigned tm_utf8_columns(uint32_t cp)
 {
 	static const struct { uint32_t lo, hi; unsigned char columns; } ranges[] = {

@@ -27,6 +27,8 @@ bool tm_utf8_hides(uint32_t cp);
 
 /* Appends s with everything ill-formed or hiding replaced by U+FFFD. */
 void tm_utf8_show(struct tm_str *out, const char *s, size_t n);
+/* The same as a part of a line: ASCII controls (a newline, a tab) become spaces. */
+void tm_utf8_show_line(struct tm_str *out, const char *s, size_t n);
 
 /* Columns a terminal needs: 0 for combining marks and joiners, 2 for wide East Asian characters and emoji, else 1. */
 unsigned tm_utf8_columns(uint32_t cp);

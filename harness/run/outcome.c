@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,27 +18,23 @@ enum { WORK_OOM = 3, WORK_FAILED = 4, WORK_REFUSED = 20, WORK_ENVIRONMENT = 21 }
 __attribute__((format(printf, 4, 5)))
 static void say(struct outcome *out, const char *status, const char *cause, const char *fmt, ...)
 {
-	struct tm_str text = TM_STR_INIT;
+	struct tm_str given = TM_STR_INIT, text = TM_STR_INIT;
 	va_list ap;
 	size_t n;
 
 	out->status = status;
 	snprintf(out->cause, sizeof out->cause, "%s", cause ? cause : "");
 	va_start(ap, fmt);
-	tm_str_vaddf(&text, fmt, ap);
+	tm_str_vaddf(&given, fmt, ap);
 	va_end(ap);
 	/* parts come from the worker: keep a terminal and the database safe from them */
-	for (char *p = text.s; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = ' ';
+	tm_utf8_show_line(&text, given.s, given.n);
 	n = text.n < sizeof out->reason - 1 ? text.n : sizeof out->reason - 1;
-	while (n && !tm_utf8_valid(text.s, n) && text.n - n < 4)
+	while (n && !tm_utf8_valid(text.s, n))          /* cut between characters */
 		n--;
-	if (!tm_utf8_valid(text.s, n))
-		for (size_t i = 0; i < n; i++)
-			text.s[i] = (char)((unsigned char)text.s[i] < 0x80 ? text.s[i] : '?');
 	memcpy(out->reason, text.s, n);
 	out->reason[n] = '\0';
+	tm_str_free(&given);
 	tm_str_free(&text);
 }
 

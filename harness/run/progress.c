@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/num.h"
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,8 +48,7 @@ static void put(const struct progress *p, const struct tm_str *s)
 /* Texts of the spec and of workers, without what a terminal might obey. */
 static void add_plain(struct tm_str *out, const char *s)
 {
-	for (; *s; s++)
-		tm_str_addc(out, (unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : *s);
+	tm_utf8_show_line(out, s, strlen(s));
 }
 
 static void erase(struct progress *p, struct tm_str *out)
@@ -108,15 +107,16 @@ static size_t terminal_width(int fd)
 	return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col - 1u : 79;
 }
 
-/* The first `width` characters; cut between characters of UTF-8. */
+/* What fits into `width` columns from byte `start` on; cut between characters. */
 static void cut(struct tm_str *s, size_t start, size_t width)
 {
-	size_t seen = 0;
+	size_t columns = 0, bytes;
+	uint32_t c;
 
-	for (size_t i = start; i < s->n; i++) {
-		if (((unsigned char)s->s[i] & 0xc0) == 0x80)
-			continue;
-		if (seen++ == width) {
+	for (size_t i = start; i < s->n; i += bytes) {
+		bytes = tm_utf8_next(s->s + i, s->s + s->n, &c);
+		columns += tm_utf8_columns(c);
+		if (columns > width) {
 			s->n = i;
 			s->s[i] = '\0';
 			return;

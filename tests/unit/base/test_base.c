@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "base/stat.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <locale.h>
 #include <math.h>
@@ -162,6 +163,20 @@ static void shell_words(void **state)
 	}
 }
 
+static void text_for_a_line(void **state)
+{
+	static const char text[] = "a\nb\t\x1b[31m\x7f \xc2\x9b \xe2\x80\xae \xff\xc3\xa4";
+	struct tm_str s = TM_STR_INIT;
+
+	(void)state;
+	tm_utf8_show_line(&s, text, sizeof text - 1);
+	assert_string_equal(s.s, "a b  [31m  \xef\xbf\xbd \xef\xbf\xbd \xef\xbf\xbd\xc3\xa4");
+	tm_str_reset(&s);
+	tm_utf8_show_line(&s, "", 0);
+	assert_string_equal(s.s, "");
+	tm_str_free(&s);
+}
+
 static void utf8(void **state)
 {
 	(void)state;
@@ -206,7 +221,7 @@ int main(void)
 		cmocka_unit_test(sha256_of_abc),
 		cmocka_unit_test(statistics),
 		cmocka_unit_test(nearest_word),
-		cmocka_unit_test(shell_words),
+		cmocka_unit_test(shell_words), cmocka_unit_test(text_for_a_line),
 		cmocka_unit_test(utf8),
 		cmocka_unit_test(a_file_is_whole_or_absent),
 	};

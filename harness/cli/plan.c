@@ -15,7 +15,7 @@
 
 extern const struct command command_plan;
 
-/* What earlier runs of a configuration took, from the database if there is one. */
+/* What the newest good run of a configuration took, from the database if there is one. */
 struct history {
 	struct store *store;
 	double seconds;                  /* NAN: never run */
@@ -38,12 +38,12 @@ static double past_seconds(struct history *h, const char *hash)
 
 	h->seconds = NAN;
 	if (h->store)
-		store_query(h->store, "SELECT avg(ended_us - started_us) / 1e6 FROM run JOIN config USING(config_id) "
-			    "WHERE hash = ?1 AND status = 'ok'", args, 1, &sink, NULL);
+		store_query(h->store, "SELECT (ended_us - started_us) / 1e6 FROM run JOIN config USING(config_id) "
+			    "WHERE hash = ?1 AND status = 'ok' ORDER BY run_id DESC LIMIT 1", args, 1, &sink, NULL);
 	return h->seconds;
 }
 
-static int points_table(struct cli *cli, const struct spec *spec, struct history *h, struct tm_str *out,
+static void points_table(struct cli *cli, const struct spec *spec, struct history *h, struct tm_str *out,
 			double *known_s, size_t *known_n)
 {
 	struct table *t = table_new();
@@ -83,7 +83,6 @@ static int points_table(struct cli *cli, const struct spec *spec, struct history
 	}
 	table_print(t, cli->format, table_width(), out);
 	table_free(t);
-	return 0;
 }
 
 static void steps_left(const struct spec *spec, struct tm_str *out)
@@ -136,14 +135,13 @@ static void origins(const struct spec *spec, struct tm_str *out)
 		tm_str_addf(out, "  %-24s %s\n", key, json_is_string(v) ? json_string_value(v) : "");
 }
 
-static int print_commands(const struct spec *spec, struct tm_str *out)
+static void print_commands(const struct spec *spec, struct tm_str *out)
 {
 	for (size_t i = 0; i < spec->n; i++) {
 		command_line_of(cli_describe(), spec->points[i].workload, spec->points[i].params,
 				&spec->points[i].measure, out);
 		tm_str_addc(out, '\n');
 	}
-	return 0;
 }
 
 int plan_print(struct cli *cli, const struct request *r, const struct spec *spec)

@@ -171,14 +171,6 @@ static int check_binary(const struct run_request *req, const struct store_open_s
 		       "comparable: go on with that build, or run the spec anew", s->uuid, s->binary_sha, req->build.binary_sha);
 }
 
-/* The newest sweep of all, for "nothing left" to name it. */
-static int find_newest(const struct run_request *req, struct store_open_sweep *s, struct tm_err *err)
-{
-	int rc = store_sweep_find(req->store, "last", s, err);
-
-	return rc == TM_ENOTFOUND ? tm_fail(err, TM_ENONE, "there is no sweep to go on with in %s", store_path(req->store)) : rc;
-}
-
 static int make_todo_items(const struct store_todo *todo, size_t n, const json_t *points, struct sweep_item *items, struct tm_err *err)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -241,8 +233,8 @@ int run_resume(const struct run_request *req, const char *uuid, struct run_summa
 
 	memset(out, 0, sizeof *out);
 	rc = store_sweep_find(req->store, uuid, &found, err);
-	if (rc == TM_ENONE && any)
-		rc = find_newest(req, &found, err);
+	if (rc == TM_ENONE && any)              /* nothing left to do: of the newest sweep, which *out names */
+		rc = store_sweep_find(req->store, "last", &found, err);
 	if (rc)
 		return rc;
 	out->sweep_id = found.id;

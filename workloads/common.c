@@ -20,9 +20,10 @@ static const char *preferred(const char *const *names, const char *wanted)
 
 static void list_choices(void)
 {
-	for (size_t i = 0; i < device_name_n() && i < CHOICES_MAX; i++)
+	BUG_ON(device_name_n() > CHOICES_MAX || mem_policy_n() > CHOICES_MAX);
+	for (size_t i = 0; i < device_name_n(); i++)
 		devices[i] = device_name_at(i);
-	for (size_t i = 0; i < mem_policy_n() && i < CHOICES_MAX; i++)
+	for (size_t i = 0; i < mem_policy_n(); i++)
 		allocators[i] = mem_policy_at(i)->name;
 }
 

@@ -50,7 +50,7 @@ json_t *model_presets_describe(enum model_kind kind)
 	return all;
 }
 
-static int refuse(const char *param, const char **bad)
+int model_blame(const char **bad, const char *param)
 {
 	if (bad)
 		*bad = param;
@@ -70,28 +70,28 @@ int model_config_check(const struct model_config *c, const char **bad, struct tm
 			continue;
 		tm_fail(err, TM_EINVALID, "%s %" PRId64 ": expected 1 to %" PRId64,
 			sizes[i].name, sizes[i].v, sizes[i].max);
-		return refuse(sizes[i].name, bad);
+		return model_blame(bad, sizes[i].name);
 	}
 	if (c->width < c->heads) {
 		tm_fail(err, TM_EINVALID, "width %" PRId64 " is less than the %" PRId64 " heads; the smallest width is %"
 			PRId64, c->width, c->heads, c->heads);
-		return refuse("width", bad);
+		return model_blame(bad, "width");
 	}
 	if (c->width % c->heads) {
 		int64_t below = c->width / c->heads * c->heads;
 
 		tm_fail(err, TM_EINVALID, "width %" PRId64 " cannot be divided by %" PRId64 " heads; "
 			"the nearest widths are %" PRId64 " and %" PRId64, c->width, c->heads, below, below + c->heads);
-		return refuse("width", bad);
+		return model_blame(bad, "width");
 	}
 	if (!(c->dropout >= 0 && c->dropout < 1)) {
 		tm_fail(err, TM_EINVALID, "dropout %g: expected 0 to less than 1", c->dropout);
-		return refuse("dropout", bad);
+		return model_blame(bad, "dropout");
 	}
 	if (c->kind == MODEL_BERT && c->vocab < TOKEN_N) {
 		tm_fail(err, TM_EINVALID, "vocab %" PRId64 ": BERT needs at least %d tokens, "
 			"256 bytes and the specials PAD, MASK, CLS and SEP", c->vocab, TOKEN_N);
-		return refuse("vocab", bad);
+		return model_blame(bad, "vocab");
 	}
 	return 0;
 }

@@ -34,6 +34,9 @@ json_t *model_presets_describe(enum model_kind kind);
  */
 int model_config_check(const struct model_config *cfg, const char **bad, struct tm_err *err);
 
+/* For checks such as that one: *bad = param where bad is wanted. Returns TM_EINVALID. */
+int model_blame(const char **bad, const char *param);
+
 /* Vocabulary rounded up to MODEL_VOCAB_ALIGN: V in every shape. */
 int64_t model_vocab_padded(const struct model_config *cfg);
 

@@ -6,13 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int blame(const char **bad, const char *param)
-{
-	if (bad)
-		*bad = param;
-	return TM_EINVALID;
-}
-
 int train_config(const struct train_opts *o, enum model_kind kind, struct model_config *out,
 		 const char **bad, struct tm_err *err)
 {
@@ -20,7 +13,7 @@ int train_config(const struct train_opts *o, enum model_kind kind, struct model_
 
 	if (!preset || preset->kind != kind) {
 		tm_fail(err, TM_EINVALID, "model %s is not one of this workload's", o->model);
-		return blame(bad, "model");
+		return model_blame(bad, "model");
 	}
 	*out = *preset;
 	if (o->layers)
@@ -49,7 +42,7 @@ static int check_size(const struct train_opts *o, const struct model_config *c, 
 		return 0;
 	tm_fail(err, TM_EINVALID, "batch %" PRId64 " at seq %" PRId64 ": the attention or the logits "
 		"would have more bytes than can be counted", o->batch, o->seq);
-	return blame(bad, "batch");
+	return model_blame(bad, "batch");
 }
 
 int train_check(const struct train_opts *o, enum model_kind kind, const char **bad, struct tm_err *err)
@@ -61,16 +54,16 @@ int train_check(const struct train_opts *o, enum model_kind kind, const char **b
 		return rc;
 	if (o->batch < 1) {
 		tm_fail(err, TM_EINVALID, "batch %" PRId64 ": expected at least 1", o->batch);
-		return blame(bad, "batch");
+		return model_blame(bad, "batch");
 	}
 	if (o->accum < 1) {
 		tm_fail(err, TM_EINVALID, "accum %" PRId64 ": expected at least 1", o->accum);
-		return blame(bad, "accum");
+		return model_blame(bad, "accum");
 	}
 	if (o->seq < 1 || o->seq > cfg.context) {
 		tm_fail(err, TM_EINVALID, "seq %" PRId64 ": expected 1 to the context of %" PRId64
 			" tokens; give a smaller seq or a larger context", o->seq, cfg.context);
-		return blame(bad, "seq");
+		return model_blame(bad, "seq");
 	}
 	rc = check_size(o, &cfg, bad, err);
 	return rc ? rc : data_check(o->data, &cfg, o->seq, bad, err);

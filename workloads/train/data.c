@@ -48,7 +48,7 @@ static int look_at(struct files *f, const char *path, const struct stat *st, str
 		return tm_fail(err, TM_EINVALID, "data %s cannot be read: %s", path, strerror(errno));
 	if (!st->st_size)
 		return 0;
-	if ((uint64_t)st->st_size > DATA_TEXT_MAX_BYTES - f->bytes)
+	if ((uint64_t)st->st_size + (f->n > 0) > DATA_TEXT_MAX_BYTES - f->bytes)
 		return tm_fail(err, TM_EINVALID, "data %s: more than %llu MiB of text", path, DATA_TEXT_MAX_BYTES >> 20);
 	f->path = tm_xrealloc_n(f->path, f->n + 1, sizeof *f->path);
 	f->path[f->n] = tm_xstrdup(path);
@@ -133,18 +133,11 @@ static int long_enough(const char *path, uint64_t bytes, size_t n, const struct 
 		       n == 1 ? "" : "s", seq, window(cfg->kind, seq));
 }
 
-static int blame(const char **bad, const char *param)
-{
-	if (bad)
-		*bad = param;
-	return TM_EINVALID;
-}
-
 static int check_tokens(const struct model_config *cfg, int64_t seq, const char **bad, struct tm_err *err)
 {
 	if (cfg->kind == MODEL_BERT && seq < 3) {
 		tm_fail(err, TM_EINVALID, "seq %" PRId64 ": BERT needs at least 3, for CLS, one token and SEP", seq);
-		return blame(bad, "seq");
+		return model_blame(bad, "seq");
 	}
 	return 0;
 }
@@ -160,13 +153,13 @@ int data_check(const char *spec, const struct model_config *cfg, int64_t seq, co
 	if (cfg->vocab < TOKEN_N) {
 		tm_fail(err, TM_EINVALID, "vocab %" PRId64 ": text needs at least %d tokens, 256 bytes and 4 specials",
 			cfg->vocab, TOKEN_N);
-		return blame(bad, "vocab");
+		return model_blame(bad, "vocab");
 	}
 	rc = find_files(&f, spec + strlen(TEXT_PREFIX), err);
 	if (!rc)
 		rc = long_enough(spec + strlen(TEXT_PREFIX), f.bytes, f.n, cfg, seq, err);
 	files_free(&f);
-	return rc ? blame(bad, "data") : 0;
+	return rc ? model_blame(bad, "data") : 0;
 }
 
 static int read_text(struct data *d, const char *path, const struct model_config *cfg, struct tm_err *err)

@@ -40,7 +40,7 @@ struct param {
 	const char *help;         /* one line */
 	const char *const *choices;       /* NULL-terminated; "old=new" entries are aliases, rewritten to new */
 	bool required_nonempty;   /* TEXT, LIST */
-	bool unhashed;            /* does not change what is computed or measured (threads of a log, …) */
+	bool unhashed;            /* does not change what is computed or measured, so not part of a configuration's hash */
 };
 
 #define PARAM(st, member, ...) { .name = #member, .offset = offsetof(struct st, member), __VA_ARGS__ }

@@ -114,7 +114,7 @@ int tm_mkdirs(const char *path, struct tm_err *err)
 	char *copy = tm_xstrdup(path);
 	int rc = 0;
 
-	for (char *p = copy + 1; ; p++) {
+	for (char *p = copy + (*copy != '\0'); ; p++) {
 		char c = *p;
 
 		if (c != '/' && c != '\0')

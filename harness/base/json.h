@@ -16,7 +16,7 @@
  */
 void tm_json_canonical(const json_t *v, struct tm_str *out);
 
-/* Parses one value of at most max_bytes; duplicate keys and NUL are refused. TM_EINPUT. */
+/* Parses n bytes that are one value; duplicate keys and NUL are refused. TM_EINPUT. */
 int tm_json_parse(const char *s, size_t n, json_t **out, struct tm_err *err);
 
 /* SHA-256 as 64 hex digits and a NUL (libmd). */

@@ -11,7 +11,7 @@
 
 int tm_parse_i64(const char *s, int64_t *out);       /* decimal, optional sign; no hex, no octal */
 int tm_parse_double(const char *s, double *out);     /* finite decimal; no hex, inf or nan */
-/* "16GiB", "8GB", "512": no, a unit is required: B KB MB GB TB KiB MiB GiB TiB. Bytes. */
+/* "16GiB", "8GB": bytes; a unit is required, one of B KB MB GB TB KiB MiB GiB TiB. */
 int tm_parse_size(const char *s, uint64_t *out);
 /* "30s", "250ms", "10min", "5h", "40us": microseconds; a unit is required. */
 int tm_parse_duration(const char *s, int64_t *out_us);

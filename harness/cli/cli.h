@@ -1,7 +1,8 @@
 /*
- * The command line: a table of commands, one file each. This folder is the
- * only code of the harness that prints and decides exit codes. The answer
- * goes to stdout, everything else to stderr.
+ * The command line: a table of commands, one file each. Only this
+ * folder decides exit codes and writes to stdout, where the answer goes.
+ * Everything else goes to stderr; besides this folder harness/run writes there,
+ * its progress and the runs that could not be stored.
  */
 #ifndef TM_CLI_H
 #define TM_CLI_H

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define OUTPUT_MAX_BYTES 65536
-#define PNG_FRAME_MAX_BYTES 200           /* a white 900 × 420 picture is about this large per plane row set */
+#define PNG_FRAME_MAX_BYTES 200           /* a picture with nothing in it is at most about this large */
 
 static bool runnable(const char *path)
 {

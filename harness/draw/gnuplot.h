@@ -41,8 +41,8 @@ const char *gnuplot_ending(const struct gnuplot *g);
 int gnuplot_run(const struct gnuplot *g, const char *dir, const char *const *args, struct tm_err *err);
 
 /*
- * True if the bytes are a whole PNG file that is no mere frame: signature, end chunk, and more
- * bytes than an empty picture has.
+ * 0 if the bytes are a whole PNG file that is no mere frame: signature, end chunk, and more
+ * bytes than an empty picture has; else TM_EUNAVAILABLE with a sentence.
  */
 int gnuplot_png_check(const char *p, size_t n, struct tm_err *err);
 

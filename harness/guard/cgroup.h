@@ -15,7 +15,7 @@ struct cgroup {
 	bool limited;                     /* memory.max is in force */
 };
 
-/* Makes PARENT/NAME with this limit (0: none). parent NULL: no cgroup. */
+/* Makes PARENT/run-NAME with this limit (0: none). parent NULL: no cgroup. */
 void cgroup_make(struct cgroup *cg, const char *parent, const char *name, uint64_t limit_bytes);
 /* Moves this process in (children born now stay there) and out again. */
 void cgroup_enter(const struct cgroup *cg);

@@ -22,12 +22,12 @@ enum store_mode {
 	STORE_READ,       /* must exist; opened read-only, untouched */
 	STORE_WRITE,      /* created with its folder if absent; a race of two creators is fine */
 };
+/* No database, or an empty file, opened for reading: TM_ENONE, "run something first". */
 int store_open(const char *path, enum store_mode mode, struct store **out, struct tm_err *err);
 void store_close(struct store *st);
 const char *store_path(const struct store *st);
 /* A sentence for people about how it was opened (a network file system), or NULL. */
 const char *store_warning(const struct store *st);
-/* No database, or an empty file, opened for reading: TM_ENONE, "run something first". */
 
 /* ---- a full disk -------------------------------------------------------- */
 

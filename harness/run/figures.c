@@ -38,13 +38,14 @@ static double value_of(const struct figures *f, const char *metric)
 
 /* ---- what the worker reported ---------------------------------------------- */
 
-static const json_t *metric_known(const json_t *metrics, const char *name)
+/* The entry of a list of the description, by its name; NULL: none. */
+static const json_t *described(const json_t *list, const char *name)
 {
-	for (size_t i = 0; i < json_array_size(metrics); i++) {
-		const json_t *m = json_array_get(metrics, i);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *entry = json_array_get(list, i);
 
-		if (!strcmp(tm_json_str(m, "name", ""), name))
-			return m;
+		if (!strcmp(tm_json_str(entry, "name", ""), name))
+			return entry;
 	}
 	return NULL;
 }
@@ -56,9 +57,7 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 	json_t *v;
 
 	json_object_foreach((json_t *)reported, name, v) {
-		const json_t *metric = metric_known(in->metrics, name);
-
-		if (!metric)
+		if (!described(in->metrics, name))
 			return tm_fail(err, TM_EINVALID, "unknown metric %.80s", name);
 		if (judge_computes(name))       /* a worker that reports one itself claims a speed */
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps", name);
@@ -72,12 +71,13 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 }
 
 /* A peak is at least as large as its parts, and each kind of peak encloses the one before. */
-static int check_peaks(const struct figures *f, const json_t *params, struct tm_err *err)
+static int check_peaks(const struct figures *f, const struct figures_input *in, struct tm_err *err)
 {
 	double requested = value_of(f, "mem.requested.peak"), allocated = value_of(f, "mem.allocated.peak");
 	double reserved = value_of(f, "mem.reserved.peak"), parts = 0;
-	/* the driver's pool keeps its own count of what it reserved */
-	bool own_count = !strcmp(tm_json_str(params, "allocator", ""), "async");
+	/* a policy that does not count exactly (a driver's own pool) may say less of what it reserved */
+	const json_t *allocator = described(in->allocators, tm_json_str(in->params, "allocator", ""));
+	bool estimates = json_is_false(json_object_get(allocator, "exact"));
 
 	for (size_t i = 0; i < f->n; i++) {
 		const char *name = f->values[i].metric;
@@ -90,7 +90,7 @@ static int check_peaks(const struct figures *f, const json_t *params, struct tm_
 		return tm_fail(err, TM_EINVALID, "mem.allocated.peak is %.0f, lower than the %.0f of its own parts", allocated, parts);
 	if (requested > allocated)
 		return tm_fail(err, TM_EINVALID, "mem.allocated.peak is %.0f, lower than mem.requested.peak, %.0f", allocated, requested);
-	if (allocated > reserved && !own_count)
+	if (allocated > reserved && !estimates)
 		return tm_fail(err, TM_EINVALID, "mem.reserved.peak is %.0f, lower than mem.allocated.peak, %.0f", reserved, allocated);
 	return 0;
 }
@@ -232,7 +232,7 @@ int figures_make(const struct figures_input *in, struct figures *f, struct tm_er
 	memset(f, 0, sizeof *f);
 	f->tokens_s = f->peak_bytes = NAN;
 	rc = take_reported(f, in, err);
-	rc = rc ? rc : check_peaks(f, in->params, err);
+	rc = rc ? rc : check_peaks(f, in, err);
 	rc = rc ? rc : check_durations(&c->steps, err);
 	rc = rc ? rc : check_work(c, first, err);
 	rc = rc ? rc : take_computed(in, first, f, err);

@@ -16,6 +16,7 @@
 struct figures_input {
 	const struct collect *collect;    /* with a result */
 	const json_t *metrics;            /* of the description: what names there are */
+	const json_t *allocators;         /* of the description: which count exactly */
 	const json_t *params;             /* of the run: cap, allocator */
 	const struct spec_measure *measure;
 	uint64_t host_peak_bytes;         /* what the guard saw; 0: unknown */

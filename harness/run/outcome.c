@@ -193,8 +193,8 @@ static void succeeded(const struct outcome_input *in, struct outcome *out)
 {
 	const struct attempt *a = in->attempt;
 	struct figures_input fi = {
-		.collect = &a->collect, .metrics = in->metrics, .params = in->params, .measure = in->measure,
-		.host_peak_bytes = a->guarded.report.host_peak_bytes,
+		.collect = &a->collect, .metrics = in->metrics, .allocators = in->allocators, .params = in->params,
+		.measure = in->measure, .host_peak_bytes = a->guarded.report.host_peak_bytes,
 	};
 	struct tm_err err = { 0 };
 

@@ -12,7 +12,7 @@ struct outcome_input {
 	const struct attempt *attempt;
 	const struct spec_limits *limits;
 	const struct spec_measure *measure;
-	const json_t *params, *metrics;
+	const json_t *params, *metrics, *allocators;    /* as in struct figures_input */
 };
 
 struct outcome {

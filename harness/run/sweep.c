@@ -125,9 +125,10 @@ static int stuck(struct carry *c, const struct sweep_item *item, const struct at
 static int finish_run(struct carry *c, const struct sweep_item *item, struct attempt *a, const json_t *params,
 		      const char *log, struct tm_err *err)
 {
+	const json_t *description = describe_json(c->s->req->describe);
 	struct outcome_input in = {
 		.attempt = a, .limits = &c->s->limits, .measure = &item->measure, .params = params,
-		.metrics = json_object_get(describe_json(c->s->req->describe), "metrics"),
+		.metrics = json_object_get(description, "metrics"), .allocators = json_object_get(description, "allocators"),
 	};
 	struct outcome o;
 	bool stop = false;

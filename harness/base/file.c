@@ -109,6 +109,36 @@ out:
 	return rc;
 }
 
+static int open_value(const char *dir, const char *file, int flags)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path)
+		return -1;
+	return open(path, flags | O_CLOEXEC);
+}
+
+bool tm_value_get(const char *dir, const char *file, char *buf, size_t size)
+{
+	int fd = open_value(dir, file, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+bool tm_value_put(const char *dir, const char *file, const char *text)
+{
+	int fd = open_value(dir, file, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
 int tm_mkdirs(const char *path, struct tm_err *err)
 {
 	char *copy = tm_xstrdup(path);

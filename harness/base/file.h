@@ -28,6 +28,13 @@ int tm_write_fd(int fd, const void *p, size_t n, struct tm_err *err);
  */
 int tm_write_file(const char *path, const void *p, size_t n, struct tm_err *err);
 
+/*
+ * One value in a file of the kernel (/proc, cgroups): in one read or write, as those
+ * want it. False on any error; buf is "" then.
+ */
+bool tm_value_get(const char *dir, const char *file, char *buf, size_t size);
+bool tm_value_put(const char *dir, const char *file, const char *text);
+
 /* mkdir -p. */
 int tm_mkdirs(const char *path, struct tm_err *err);
 

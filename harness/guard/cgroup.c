@@ -1,45 +1,13 @@
 #include "cgroup.h"
 
-#include <fcntl.h>
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static bool put(const char *dir, const char *file, const char *text)
-{
-	char path[4096];
-	bool ok;
-	int fd;
-
-	if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path)
-		return false;
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	close(fd);
-	return ok;
-}
-
-static bool get(const char *dir, const char *file, char *buf, size_t size)
-{
-	char path[4096];
-	ssize_t n;
-	int fd;
-
-	if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path)
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, buf, size - 1);
-	close(fd);
-	buf[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
 
 void cgroup_make(struct cgroup *cg, const char *parent, const char *name, uint64_t limit_bytes)
 {
@@ -57,16 +25,16 @@ void cgroup_make(struct cgroup *cg, const char *parent, const char *name, uint64
 	if (!limit_bytes)
 		return;
 	snprintf(text, sizeof text, "%" PRIu64, limit_bytes);
-	cg->limited = put(cg->path, "memory.max", text);
-	put(cg->path, "memory.swap.max", "0");
+	cg->limited = tm_value_put(cg->path, "memory.max", text);
+	tm_value_put(cg->path, "memory.swap.max", "0");
 	/* the run is one thing: a half-dead one tells nothing */
-	put(cg->path, "memory.oom.group", "1");
+	tm_value_put(cg->path, "memory.oom.group", "1");
 }
 
 void cgroup_enter(const struct cgroup *cg)
 {
 	if (cg->path[0])
-		put(cg->path, "cgroup.procs", "0");
+		tm_value_put(cg->path, "cgroup.procs", "0");
 }
 
 void cgroup_leave(const struct cgroup *cg)
@@ -77,27 +45,27 @@ void cgroup_leave(const struct cgroup *cg)
 		return;
 	/* "harness" is where tidemark moved itself (run/delegated.c) */
 	snprintf(home, sizeof home, "%s/harness", cg->parent);
-	put(home, "cgroup.procs", "0");
+	tm_value_put(home, "cgroup.procs", "0");
 }
 
 void cgroup_kill(const struct cgroup *cg)
 {
 	if (cg->path[0])
-		put(cg->path, "cgroup.kill", "1");
+		tm_value_put(cg->path, "cgroup.kill", "1");
 }
 
 uint64_t cgroup_peak_bytes(const struct cgroup *cg)
 {
 	char buf[64];
 
-	return cg->path[0] && get(cg->path, "memory.peak", buf, sizeof buf) ? strtoull(buf, NULL, 10) : 0;
+	return cg->path[0] && tm_value_get(cg->path, "memory.peak", buf, sizeof buf) ? strtoull(buf, NULL, 10) : 0;
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *cg)
 {
 	char buf[512], *p;
 
-	if (!cg->path[0] || !get(cg->path, "memory.events", buf, sizeof buf))
+	if (!cg->path[0] || !tm_value_get(cg->path, "memory.events", buf, sizeof buf))
 		return 0;
 	p = strstr(buf, "oom_kill ");
 	return p ? strtoull(p + 9, NULL, 10) : 0;

@@ -3,6 +3,7 @@
 #include "wire.h"
 
 #include "base/fault.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,25 +23,18 @@
  */
 static int oom_score_get(void)
 {
-	char text[16] = "0";
-	int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+	char text[16];
 
-	if (fd < 0)
-		return 0;
-	if (read(fd, text, sizeof text - 1) < 0)
-		text[0] = '\0';
-	close(fd);
+	tm_value_get("/proc/self", "oom_score_adj", text, sizeof text);
 	return (int)strtol(text, NULL, 10);
 }
 
 static void oom_score_set(int score)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	char text[16];
 
-	if (fd < 0)
-		return;
-	dprintf(fd, "%d", score);
-	close(fd);
+	snprintf(text, sizeof text, "%d", score);
+	tm_value_put("/proc/self", "oom_score_adj", text);
 }
 
 static int spawn(char *const argv[], int out, int err, pid_t *pid)

@@ -5,7 +5,6 @@
 #include "base/str.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <mntent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,31 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static bool put(const char *dir, const char *file, const char *text)
-{
-	char *path = tm_path_join(dir, file);
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	return ok;
-}
-
-static bool get(const char *dir, const char *file, char *buf, size_t size)
-{
-	char *path = tm_path_join(dir, file);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, buf, size - 1) : -1;
-
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	buf[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
 
 /* Where cgroup v2 is mounted, to be freed, or NULL. */
 static char *mount_point(void)
@@ -59,7 +33,7 @@ static char *own_folder(void)
 {
 	char buf[4096], *mount = mount_point(), *own, *dir = NULL;
 
-	if (mount && get("/proc/self", "cgroup", buf, sizeof buf) && (own = strstr(buf, "0::/"))) {
+	if (mount && tm_value_get("/proc/self", "cgroup", buf, sizeof buf) && (own = strstr(buf, "0::/"))) {
 		own += 4;
 		own[strcspn(own, "\n")] = '\0';
 		/* the root belongs to the machine, never to us */
@@ -76,7 +50,7 @@ static bool is_alone_in(const char *dir)
 	char buf[256], self[32];
 
 	snprintf(self, sizeof self, "%ld\n", (long)getpid());
-	return get(dir, "cgroup.procs", buf, sizeof buf) && !strcmp(buf, self);
+	return tm_value_get(dir, "cgroup.procs", buf, sizeof buf) && !strcmp(buf, self);
 }
 
 char *delegated_open(void)
@@ -85,16 +59,17 @@ char *delegated_open(void)
 
 	if (!dir)
 		return NULL;
-	if (!get(dir, "cgroup.controllers", buf, sizeof buf) || !strstr(buf, "memory") || !is_alone_in(dir)) {
+	if (!tm_value_get(dir, "cgroup.controllers", buf, sizeof buf) || !strstr(buf, "memory") || !is_alone_in(dir)) {
 		free(dir);
 		return NULL;
 	}
 	leaf = tm_path_join(dir, "harness");
-	if ((mkdir(leaf, 0755) == 0 || errno == EEXIST) && put(leaf, "cgroup.procs", "0") && put(dir, "cgroup.subtree_control", "+memory")) {
+	if ((mkdir(leaf, 0755) == 0 || errno == EEXIST) && tm_value_put(leaf, "cgroup.procs", "0") &&
+	    tm_value_put(dir, "cgroup.subtree_control", "+memory")) {
 		free(leaf);
 		return dir;
 	}
-	put(dir, "cgroup.procs", "0");
+	tm_value_put(dir, "cgroup.procs", "0");
 	rmdir(leaf);
 	free(leaf);
 	free(dir);
@@ -108,7 +83,7 @@ void delegated_end_run(const char *dir, const char *run_id)
 	if (!dir)
 		return;
 	tm_str_addf(&path, "%s/run-%s", dir, run_id);
-	put(path.s, "cgroup.kill", "1");
+	tm_value_put(path.s, "cgroup.kill", "1");
 	rmdir(path.s);
 	tm_str_free(&path);
 }
@@ -120,8 +95,8 @@ void delegated_close(char *dir)
 	if (!dir)
 		return;
 	leaf = tm_path_join(dir, "harness");
-	put(dir, "cgroup.subtree_control", "-memory");
-	put(dir, "cgroup.procs", "0");
+	tm_value_put(dir, "cgroup.subtree_control", "-memory");
+	tm_value_put(dir, "cgroup.procs", "0");
 	rmdir(leaf);
 	free(leaf);
 	free(dir);

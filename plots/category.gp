@@ -1,5 +1,6 @@
 # Memory at the peak, stacked bars. num: rows, power of 1024, largest, categories,
 # then a colour for each. Columns: name, reserved, note, failed, categories.
+# No NaN for a label: gnuplot 5.4 dies where a single row leaves none defined.
 rows = num(1)
 power = num(2)
 scale = bytes_scale(power)
@@ -23,4 +24,4 @@ plot for [k = 1 : categories] data \
 	data using ($2 / scale):0:(0.0):(0.4) with vectors nohead lc rgb black lw 1.6 notitle, \
 	data using ($2 / scale):0:(0.0):(-0.4) with vectors nohead lc rgb black lw 1.6 notitle, \
 	data using ($2 / scale):0:3 with labels left offset 0.7, 0 textcolor rgb black notitle, \
-	data using ($4 == 1 ? 0.0 : NaN):0:3 with labels left offset 0.5, 0 textcolor rgb red notitle
+	data using (0.0):0:($4 == 1 ? stringcolumn(3) : "") with labels left offset 0.5, 0 textcolor rgb red notitle

@@ -37,7 +37,7 @@ const struct param *common_table(unsigned uses, size_t *n)
 		const struct param rows[] = {
 			PARAM(job, device, .type = PARAM_CHOICE, .def = preferred(devices, "cpu"), .choices = devices,
 			      .help = "where it runs"),
-			PARAM(job, threads, .type = PARAM_INT, .def = "0", .min = 0, .max = 4096, .unit = "threads",
+			PARAM(job, threads, .type = PARAM_INT, .def = "0", .min = 0, .max = 256, .unit = "threads",
 			      .help = "threads of the CPU; 0: all"),
 			PARAM(job, seed, .type = PARAM_INT, .def = "1", .min = 0, .max = 9007199254740991.0,
 			      .help = "of every random choice of the run"),

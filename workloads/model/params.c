@@ -128,7 +128,26 @@ static void list_params(struct list *l)
 		list_bert(l);
 }
 
-static int fill_param(struct model *m, size_t i, float *host, struct tm_err *err)
+/* Initial values on the host, on their way to the device. */
+struct staging {
+	float *v;
+	size_t n;
+};
+
+static int staging_fit(struct staging *s, size_t n, const char *name, struct tm_err *err)
+{
+	if (n <= s->n)
+		return 0;
+	free(s->v);
+	s->n = 0;
+	s->v = calloc(n, sizeof *s->v);
+	if (!s->v)
+		return tm_fail(err, TM_EOOM, "the host has no %zu elements of 4 bytes for the initial values of %s", n, name);
+	s->n = n;
+	return 0;
+}
+
+static int fill_param(struct model *m, size_t i, struct staging *host, struct tm_err *err)
 {
 	struct model_param *p = &m->param[i];
 	int64_t n = p->shape[0] * (p->rank == 2 ? p->shape[1] : 1);
@@ -141,16 +160,18 @@ static int fill_param(struct model *m, size_t i, float *host, struct tm_err *err
 		return rc;
 	if (p->init_std <= 0)
 		return op_fill(m->dev, &(struct op_fill){ &p->w, p->init_value }, err);
+	rc = staging_fit(host, (size_t)n, p->name, err);
+	if (rc)
+		return rc;
 	if (m->dev->backend->computes)          /* a planning device has nothing to fill */
-		draw_normal(m->seed, DRAW_SITE_INIT + (uint32_t)i, 0, host, (uint64_t)n, p->init_std);
-	return device_upload(m->dev, &p->w, host, (uint64_t)n * sizeof *host, err);
+		draw_normal(m->seed, DRAW_SITE_INIT + (uint32_t)i, 0, host->v, (uint64_t)n, p->init_std);
+	return device_upload(m->dev, &p->w, host->v, (uint64_t)n * sizeof *host->v, err);
 }
 
 int model_params_new(struct model *m, struct tm_err *err)
 {
 	struct list l = { .model = m };
-	size_t largest = 0;
-	float *host;
+	struct staging host = { 0 };
 	int rc = 0;
 
 	list_params(&l);
@@ -159,16 +180,10 @@ int model_params_new(struct model *m, struct tm_err *err)
 	l.fill = true;
 	list_params(&l);
 
-	for (size_t i = 0; i < m->param_n; i++) {
-		struct model_param *p = &m->param[i];
-		size_t n = (size_t)(p->shape[0] * (p->rank == 2 ? p->shape[1] : 1));
-
-		largest = n > largest ? n : largest;
-	}
-	host = tm_xcalloc(largest, sizeof *host);
+	/* The tensor first: what the cap refuses needs no host memory either. */
 	for (size_t i = 0; i < m->param_n && !rc; i++)
-		rc = fill_param(m, i, host, err);
-	free(host);
+		rc = fill_param(m, i, &host, err);
+	free(host.v);
 	return rc;
 }
 

@@ -36,10 +36,15 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 	rc = model_new(&t->cfg, model_policy_find(o->checkpoint), dev, seed, &t->model, err);
 	if (rc)
 		goto out;
-	t->ids = tm_xcalloc((size_t)o->accum * rows, sizeof *t->ids);
-	t->targets = tm_xcalloc((size_t)o->accum * rows, sizeof *t->targets);
+	t->ids = calloc((size_t)o->accum * rows, sizeof *t->ids);
+	t->targets = calloc((size_t)o->accum * rows, sizeof *t->targets);
 	if (kind == MODEL_BERT)
-		t->types = tm_xcalloc(rows, sizeof *t->types);
+		t->types = calloc(rows, sizeof *t->types);
+	if (!t->ids || !t->targets || (kind == MODEL_BERT && !t->types)) {
+		rc = tm_fail(err, TM_EOOM, "the host has no room for %zu tokens a step; give a smaller batch, seq or accum",
+			     (size_t)o->accum * rows);
+		goto out;
+	}
 	t->losses = tm_xcalloc((size_t)o->accum, sizeof *t->losses);
 out:
 	if (rc) {

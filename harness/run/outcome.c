@@ -38,6 +38,15 @@ static void say(struct outcome *out, const char *status, const char *cause, cons
 	tm_str_free(&text);
 }
 
+/* The step in words, or nothing before the first one. */
+static const char *at_step(char out[40], const char *before, int64_t step, const char *after)
+{
+	out[0] = '\0';
+	if (step >= 0)
+		snprintf(out, 40, "%sstep %" PRId64 "%s", before, step, after);
+	return out;
+}
+
 /* "in phase measure; the last event was beat, 3.1 s before; step 12" */
 static void add_place(const struct attempt *a, struct tm_str *out)
 {
@@ -135,17 +144,23 @@ static void signalled(const struct outcome_input *in, struct outcome *out)
 static void out_of_memory(const struct outcome_input *in, struct outcome *out)
 {
 	const json_t *oom = in->attempt->collect.oom;
-	char asked[32], reserved[32];
+	char asked[32], reserved[32], step[40];
 
 	if (!oom) {
 		say(out, "crash", "exit", "exit code %d says out of memory, but there was no `oom` event", WORK_OOM);
 		return;
 	}
 	out->oom = !strcmp(tm_json_str(oom, "kind", ""), "cap") ? "cap" : "device";
+	if (!json_object_get(oom, "asked")) {
+		say(out, "oom", json_is_true(json_object_get(oom, "suspected")) ? "suspected" : NULL,
+		    "out of memory in phase %s%s%s", in->attempt->phase, *tm_json_str(oom, "text", "") ? ": " : "",
+		    tm_json_str(oom, "text", ""));
+		return;
+	}
 	say(out, "oom", json_is_true(json_object_get(oom, "suspected")) ? "suspected" : NULL,
-	    "%s asked for %s with %s reserved, in phase %s, step %" PRId64, tm_json_str(oom, "op", "the workload"),
+	    "%s asked for %s with %s reserved, in phase %s%s", tm_json_str(oom, "op", "the workload"),
 	    tm_size_text(tm_json_real(oom, "asked", 0), asked), tm_size_text(tm_json_real(oom, "reserved", 0), reserved),
-	    in->attempt->phase, tm_json_i64(oom, "step", in->attempt->last_step));
+	    in->attempt->phase, at_step(step, ", ", tm_json_i64(oom, "step", in->attempt->last_step), ""));
 }
 
 /*
@@ -169,12 +184,13 @@ static void failed(const struct outcome_input *in, struct outcome *out)
 {
 	const json_t *fail = in->attempt->collect.fail;
 	const char *cause = tm_json_str(fail, "cause", "");
+	char step[40];
 
 	if (!fail)
 		say(out, "crash", "exit", "exit code %d says that it failed, but there was no `fail` event", WORK_FAILED);
 	else
-		say(out, is_breakdown(cause) ? "crash" : "invalid", cause, "%s (step %" PRId64 ")", tm_json_str(fail, "text", ""),
-		    tm_json_i64(fail, "step", in->attempt->last_step));
+		say(out, is_breakdown(cause) ? "crash" : "invalid", cause, "%s%s", tm_json_str(fail, "text", ""),
+		    at_step(step, " (", tm_json_i64(fail, "step", in->attempt->last_step), ")"));
 }
 
 static void refused(const struct outcome_input *in, struct outcome *out)

@@ -182,10 +182,21 @@ char *db_text(sqlite3_stmt *stmt, int column)
 	return s ? tm_xstrndup((const char *)s, (size_t)sqlite3_column_bytes(stmt, column)) : NULL;
 }
 
+/* A file that was removed or replaced under us takes every write, and nobody ever sees them. */
+static bool moved(struct store *st)
+{
+	int is = 0;
+
+	return sqlite3_file_control(st->db, "main", SQLITE_FCNTL_HAS_MOVED, &is) == SQLITE_OK && is;
+}
+
 int db_begin(struct store *st, struct tm_err *err)
 {
 	BUG_ON(st->mode != STORE_WRITE);
 	st->full = false;
+	if (moved(st))
+		return tm_fail_at(err, TM_ESTORE, st->path, 0, 0, "removed or replaced while it was in use; "
+				  "what is written now would be lost; put the file back, or begin anew");
 	return db_exec(st, err, "BEGIN IMMEDIATE");
 }
 

@@ -42,6 +42,14 @@ void request_free(struct request *r)
 	cli_list_free(&r->label);
 }
 
+const char *request_changes(const struct request *r)
+{
+	return r->set.n ? "-s" : r->axis.n ? "-a" : r->limit.n ? "--limit" : r->label.n ? "--label" :
+	       r->only ? "--only" : r->skip ? "--skip" : r->reps ? "--reps" : r->seed ? "--seed" :
+	       r->order ? "--order" : r->device ? "--device" : r->cap ? "--cap" :
+	       r->max_points ? "--max-points" : NULL;
+}
+
 static int ask_worker(void *arg, const json_t *points, json_t **answers, struct tm_err *err)
 {
 	const struct cli *cli = arg;

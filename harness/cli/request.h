@@ -27,6 +27,9 @@ struct request {
 size_t request_options(struct request *r, struct cli_opt *opts);
 void request_free(struct request *r);
 
+/* The name of an option that changes the settings of a sweep and was given, or NULL. */
+const char *request_changes(const struct request *r);
+
 /*
  * Loads and expands the spec, asking the worker about impossible shapes;
  * prints every error but the last to stderr (that one is in cli->err) and

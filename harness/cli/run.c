@@ -115,6 +115,22 @@ static int verdict(struct cli *cli, int rc, const struct run_summary *sum)
 	return 0;
 }
 
+/* How to go on with what is left. After a signal it is the last line (docs/exit-codes.md), else there is a reason behind it. */
+static void say_resume(struct cli *cli, int rc, const struct run_summary *sum)
+{
+	struct tm_str line = TM_STR_INIT;
+
+	tm_str_add(&line, rc == TM_ESTORE ? "when the database can be written again, go on with: tidemark --db " :
+		   "the sweep is saved; go on with: tidemark --db ");
+	tm_shell_quote(&line, cli->db);
+	tm_str_addf(&line, " run --resume=%s", sum->uuid);
+	if (rc == TM_EINTR || rc == TM_ETERM)
+		tm_fail(&cli->err, rc, "%s; %s", rc == TM_EINTR ? "interrupted" : "terminated by a signal", line.s);
+	else if (cli->verbose >= 0)
+		fprintf(stderr, "%s\n", line.s);
+	tm_str_free(&line);
+}
+
 static int execute(struct cli *cli, const struct options *o, const struct spec *spec)
 {
 	struct run_request req = {
@@ -149,6 +165,8 @@ static int execute(struct cli *cli, const struct options *o, const struct spec *
 		if (!rc)
 			rc = shown;
 	}
+	if (sum.left)
+		say_resume(cli, rc, &sum);
 	rc = verdict(cli, rc, &sum);
 out:
 	store_close(store);
@@ -180,7 +198,9 @@ static int run_main(struct cli *cli, int argc, char **argv)
 		goto out;
 	}
 	if (o.resume) {
-		rc = argc > 1 ? tm_fail(&cli->err, TM_EUSAGE, "--resume goes on with a stored sweep and takes no SPEC") :
+		const char *flag = argc > 1 ? "SPEC" : o.dry ? "-n" : request_changes(&o.request);
+
+		rc = flag ? tm_fail(&cli->err, TM_EUSAGE, "--resume goes on with a stored sweep and takes no %s", flag) :
 		     execute(cli, &o, NULL);
 		goto out;
 	}

@@ -34,6 +34,7 @@ struct run_summary {
 	size_t planned, ok, oom, timeout, crash, invalid, skipped, interrupted;
 	size_t disallowed;                /* ended in a status the spec does not allow */
 	int stopped_by;                   /* SIGINT, SIGTERM or 0 */
+	bool left;               /* something of the sweep has not been run to its end */
 };
 
 /*

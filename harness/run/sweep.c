@@ -244,11 +244,10 @@ static int run_all(struct carry *c, struct tm_err *err)
 	return 0;
 }
 
-/* How it ended and, where something is left, how to go on. */
-static void say_end(struct carry *c, bool left)
+/* How it ended. */
+static void say_end(struct carry *c)
 {
 	const struct run_summary *o = c->out;
-	const struct run_request *req = c->s->req;
 	const struct { const char *name; size_t n; } parts[] = {
 		{ "ok", o->ok }, { "oom", o->oom }, { "timeout", o->timeout }, { "crash", o->crash },
 		{ "invalid", o->invalid }, { "skipped", o->skipped }, { "interrupted", o->interrupted },
@@ -261,11 +260,6 @@ static void say_end(struct carry *c, bool left)
 		for (size_t i = 0; i < TM_ARRAY_N(parts); i++)
 			if (parts[i].n)
 				tm_str_addf(&line, " %zu %s", parts[i].n, parts[i].name);
-		progress_say(&c->progress, line.s);
-	}
-	if (left && req->verbose >= 0) {
-		tm_str_reset(&line);
-		tm_str_addf(&line, "the sweep is saved; go on with: tidemark --db %s run --resume=%s", store_path(req->store), c->s->uuid);
 		progress_say(&c->progress, line.s);
 	}
 	tm_str_free(&line);
@@ -293,14 +287,15 @@ static int explain_full(struct carry *c, int rc, struct tm_err *err)
 
 static int end_sweep(struct carry *c, int rc, struct tm_err *err)
 {
-	const struct run_summary *o = c->out;
+	struct run_summary *o = c->out;
 	bool left = o->interrupted || o->ok + o->oom + o->timeout + o->crash + o->invalid + o->skipped < o->planned;
 	int sig = stopped_by(c, rc ? NULL : err), end;
 
 	/* where the store refuses everything the sweep stays open, and its owner dead: that too can be resumed */
 	end = store_sweep_end(c->s->req->store, c->s->id, left ? "interrupted" : "done", rc || sig ? NULL : err);
+	o->left = left;
 	progress_fini(&c->progress);
-	say_end(c, left);
+	say_end(c);
 	if (rc)
 		return explain_full(c, rc, err);
 	return sig ? sig : end;

@@ -16,6 +16,8 @@ static int allocators_main(struct cli *cli, int argc, char **argv)
 	argc = cli_options(cli, &command_allocators, NULL, argc, argv);
 	if (argc < 0)
 		return argc;
+	if (argc > 1)
+		return tm_fail(&cli->err, TM_EUSAGE, "allocators takes no arguments, but got %s", argv[1]);
 	t = table_new();
 	table_column(t, "allocator", TABLE_TEXT);
 	table_column(t, "reserved peak", TABLE_TEXT);

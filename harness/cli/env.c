@@ -43,6 +43,8 @@ static int env_main(struct cli *cli, int argc, char **argv)
 	argc = cli_options(cli, &command_env, NULL, argc, argv);
 	if (argc < 0)
 		return argc;
+	if (argc > 1)
+		return tm_fail(&cli->err, TM_EUSAGE, "env takes no arguments, but got %s", argv[1]);
 	run_env_read(&env);
 	if (cli->format == CLI_JSON || cli->format == CLI_JSONL) {
 		tm_json_canonical(env.json, &out);

@@ -134,7 +134,7 @@ out:
 	cli_print_error(&cli, &cli.err);
 	if (fflush(stdout) != 0 && rc == 0) {
 		perror("tidemark: standard output");
-		rc = TM_EENV;
+		rc = TM_ESTORE;
 	}
 	free(cli.guard);
 	free(cli.work);

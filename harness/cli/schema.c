@@ -16,6 +16,8 @@ static int schema_main(struct cli *cli, int argc, char **argv)
 	argc = cli_options(cli, &command_schema, NULL, argc, argv);
 	if (argc < 0)
 		return argc;
+	if (argc > 1)
+		return tm_fail(&cli->err, TM_EUSAGE, "schema takes no arguments, but got %s", argv[1]);
 	schema = spec_schema(cli_describe());
 	text = json_dumps(schema, JSON_INDENT(2));
 	tm_str_add(&out, text);

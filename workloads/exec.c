@@ -86,7 +86,7 @@ static int exec_check(const void *opts, const char **bad, struct tm_err *err)
 			return tm_fail(err, TM_EINVALID, "env: '%.60s' is not NAME=VALUE", o->env.v[i]);
 	*bad = "command";
 	if (!program_exists(o->command.v[0], o->workdir))
-		return tm_fail(err, TM_EINVALID, "command: there is no program '%.200s'", o->command.v[0]);
+		return tm_fail(err, TM_EINVALID, "command: there is no program '%.200s' that may be executed", o->command.v[0]);
 	return 0;
 }
 

@@ -321,8 +321,13 @@ int yaml_read(struct arena *a, struct diag *d, uint32_t src, const char *text, s
 	struct reader *r;
 	yaml_event_t ev;
 	bool end = false;
-	int rc = check_bytes(d, src, text, n);
+	int rc;
 
+	if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {      /* the mark that some editors put before UTF-8 */
+		text += 3;
+		n -= 3;
+	}
+	rc = check_bytes(d, src, text, n);
 	if (rc)
 		return rc;
 	r = arena_alloc(a, sizeof *r);

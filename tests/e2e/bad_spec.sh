@@ -129,4 +129,11 @@ echo "slowest refusal: $slowest ms"
 spec norway.yaml <<<$'workload: null\nvars: {n: 1, y: 2, on: 3, off: 4, yes: 5, no: 6}\naxes: {batch: [1, 2]}'
 expect 0 tm plan norway.yaml -s 'axes.batch=[4]' --format jsonl
 equal "$(wc -l <out)" 1 "points after a flag replaced the axis"
+
+# editors put a mark before UTF-8 and end lines with CR LF
+printf '\357\273\277tidemark: 1\r\nworkload: null\r\n' >mark.yaml
+expect 0 tm plan mark.yaml
+printf '\357\273\277tidemark: 1\r\nworkload: nul\r\n' >mark.yaml
+expect 20 tm plan mark.yaml
+says "mark.yaml:2:11"
 finish

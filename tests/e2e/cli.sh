@@ -76,4 +76,17 @@ expect 0 env PYTORCH_CUDA_ALLOC_CONF= "$BUILD/tidemark" plan gpt -s model=gpt-ti
 expect 23 tm query "DELETE FROM run"
 expect 23 tm query "SELECT * FROM rum"
 says "run"
+
+# what a command would ignore it refuses
+for c in devices allocators schema env; do
+	expect 64 tm $c zz
+	says "takes no arguments"
+done
+expect 64 tm run --resume -a batch=1
+says "takes no -a"
+expect 64 tm run --resume -n
+if [ -w /dev/full ]; then
+	"$BUILD/tidemark" help >/dev/full 2>/dev/null
+	equal $? 22 "help to a full device"
+fi
 finish

@@ -54,4 +54,31 @@ if mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
 else
 	echo "the full disk was skipped: tmpfs cannot be mounted here" >&2
 fi
+
+# removed during a sweep: what would be written is lost, so the sweep stops and says so
+"$BUILD/tidemark" --db gone.db run null --log-dir "$TMP/logs" --progress none -a batch=1:20:1 -s step_time=20ms >o 2>e &
+pid=$!
+for _ in $(seq 100); do
+	[ -s gone.db ] && [ "$(sqlite3 -readonly gone.db "SELECT count(*) FROM run WHERE status = 'ok'" 2>/dev/null || echo 0)" -gt 0 ] && break
+	sleep 0.05
+done
+rm -f gone.db gone.db-wal gone.db-shm
+wait $pid
+equal $? 22 "exit of a sweep whose database was removed"
+grep -q "gone.db: removed or replaced" e || fail "nothing about the removed database"
+
+# stopped by a signal: the last line says how to go on, and can be typed as it is
+"$BUILD/tidemark" --db "it's here.db" run null --log-dir "$TMP/logs" --progress none -a batch=1:3:1 -s step_time=20ms >o 2>e &
+pid=$!
+for _ in $(seq 100); do
+	[ -s "it's here.db" ] && [ "$(sqlite3 -readonly "it's here.db" "SELECT count(*) FROM run WHERE status = 'running'" 2>/dev/null || echo 0)" -gt 0 ] && break
+	sleep 0.05
+done
+kill -TERM $pid
+wait $pid
+equal $? 143 "exit after SIGTERM"
+line=$(tail -1 e | sed -n 's/.*go on with: tidemark //p')
+[ -n "$line" ] || fail "the last line does not say how to resume: $(tail -1 e)"
+eval "tm $line --progress none" >/dev/null 2>&1 || fail "cannot resume by: tidemark $line"
+equal "$(sqlite3 "it's here.db" "SELECT state FROM sweep")" done "state after going on"
 finish

@@ -41,4 +41,18 @@ expect 12 tm run exec --progress none -s 'command=[sh, -c, "echo sorry >&2; exit
 expect 0 tm run exec --progress none -s 'command=[sh, -c, "exit 0"]'
 run=$(sql "SELECT max(run_id) FROM run")
 expect 0 tm show "$run"
+
+# shapes far beyond the host are an oom, of the cap before anything else
+huge="-s model=gpt-tiny -s width=65536 -s heads=1 -s vocab=16777216 -s context=1048576 -s seq=1048576 -s batch=65536"
+expect 12 tm run gpt --progress none $huge --cap 64MiB
+equal "$(status)" "oom(cap)" "huge shapes under a cap"
+expect 12 tm run gpt --progress none $huge
+equal "$(status)" "oom(device)" "huge shapes"
+expect 20 tm run null --progress none -s threads=257
+# the report of a single configuration has all its pictures
+if command -v gnuplot >/dev/null; then
+	expect 0 tm run null --progress none -s bytes=1MiB
+	expect 0 tm report --out single
+	grep -q missing "$TMP/err" && fail "$(cat "$TMP/err")"
+fi
 finish

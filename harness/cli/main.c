@@ -131,7 +131,8 @@ int main(int argc, char **argv)
 out:
 	if (rc == CLI_HELPED)
 		rc = 0;
-	cli_print_error(&cli, &cli.err);
+	if (rc)
+		cli_print_error(&cli, &cli.err);
 	if (fflush(stdout) != 0 && rc == 0) {
 		perror("tidemark: standard output");
 		rc = TM_ESTORE;

@@ -167,10 +167,14 @@ static int go_over_to_wal(struct store *st, struct tm_err *err)
 	int64_t until = tm_mono_us() + STORE_BUSY_MS * 1000;
 
 	for (;;) {
-		int rc = db_exec(st, err, "PRAGMA journal_mode = WAL");
+		struct tm_err now = { 0 };      /* a refusal that was waited out is none: *err stays as it was */
+		int rc = db_exec(st, &now, "PRAGMA journal_mode = WAL");
 
-		if (!rc || (sqlite3_errcode(st->db) & 0xff) != SQLITE_BUSY || tm_mono_us() > until)
+		if (!rc || (sqlite3_errcode(st->db) & 0xff) != SQLITE_BUSY || tm_mono_us() > until) {
+			if (rc && err)
+				*err = now;
 			return rc;
+		}
 		tm_sleep_us(2000);
 	}
 }

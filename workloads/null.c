@@ -237,12 +237,15 @@ static int run_out(struct run *run, struct tm_err *err)
 }
 
 /* The pages are written, or the machine would not notice. Nothing points there afterwards: that is the leak. */
-static void leak_host(uint64_t bytes)
+static int leak_host(uint64_t bytes, struct tm_err *err)
 {
-	volatile char *p = tm_xmalloc(bytes);
+	volatile char *p = malloc(bytes);
 
+	if (!p)
+		return tm_fail(err, TM_EOOM, "the host refused %llu bytes", (unsigned long long)bytes);
 	for (uint64_t i = 0; i < bytes; i += 4096)
 		p[i] = 1;
+	return 0;
 }
 
 /* ---- step -------------------------------------------------------------------------- */
@@ -294,8 +297,8 @@ static int spend_time(struct run *run, int64_t i, bool eval, struct tm_err *err)
 		if (rc)
 			return rc;
 	}
-	if (o->host_leak)
-		leak_host(o->host_leak);
+	if (o->host_leak && leak_host(o->host_leak, err))
+		return TM_EOOM;
 	if (strcmp(st->mode, "alloc") == 0)
 		return allocate_for_a_while(run, o->bytes, o->step_time, err);
 	tm_sleep_us(lazy(st) ? o->step_time / 3 : o->step_time);

@@ -160,7 +160,7 @@ static int execute(struct cli *cli, const struct options *o, const struct spec *
 	rc = o->resume ? run_resume(&req, o->resume, &sum, &cli->err) : run_sweep(&req, &sum, &cli->err);
 	if (o->resume && !rc && !sum.planned) {
 		fprintf(stderr, "nothing left to do in sweep %s\n", sum.uuid);
-	} else if (sum.sweep_id) {
+	} else if (sum.sweep_id && (!rc || sum.planned)) {
 		shown = outcome_print(cli, &o->request, store, sum.sweep_id);
 		if (!rc)
 			rc = shown;

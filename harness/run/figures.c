@@ -63,6 +63,9 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps", name);
 		if (json_number_value(v) < 0 && strncmp(name, "loss.", 5) && strcmp(name, "mem.fragmentation"))
 			return tm_fail(err, TM_EINVALID, "%s is negative", name);
+		/* no device has 2^63 bytes, no step does 2^200 of anything */
+		if (json_number_value(v) > (!strcmp(tm_json_str(described(in->metrics, name), "unit", ""), "B") ? 0x1p63 : 0x1p200))
+			return tm_fail(err, TM_EINVALID, "%s is %.3g, which nothing can reach", name, json_number_value(v));
 		add(f, (struct store_value){ .metric = name, .v = json_number_value(v), .n = 1 });
 	}
 	if (in->host_peak_bytes && !find(f, "mem.host.peak"))

@@ -1,6 +1,7 @@
 #include "spec/diag.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,6 +132,7 @@ const char *diag_number(struct diag *d, uint64_t v)
 
 const char *diag_quote(struct diag *d, const char *text)
 {
+	struct tm_str shown = TM_STR_INIT;
 	size_t n = strlen(text), cut = n > 60 ? 57 : n;
 	char *out;
 
@@ -139,10 +141,11 @@ const char *diag_quote(struct diag *d, const char *text)
 	/* not in the middle of a UTF-8 sequence */
 	while (cut && cut < n && ((unsigned char)text[cut] & 0xc0) == 0x80)
 		cut--;
-	out = arena_alloc(&d->arena, cut + 4);
-	for (size_t i = 0; i < cut; i++)
-		out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+	tm_utf8_show_line(&shown, text, cut);
 	if (cut < n)
-		memcpy(out + cut, "...", 3);
+		tm_str_add(&shown, "...");
+	out = arena_alloc(&d->arena, shown.n + 1);
+	memcpy(out, shown.s, shown.n + 1);
+	tm_str_free(&shown);
 	return out;
 }

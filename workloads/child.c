@@ -1,8 +1,8 @@
 #include "child.h"
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/mem.h"
+#include "base/spawn.h"
 #include "base/str.h"
 #include "settings.h"
 #include "figures.h"
@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,37 +86,16 @@ void child_env_free(char **vector)
 
 /* ---- start ------------------------------------------------------------------------ */
 
-/* The worker ignores SIGPIPE; a program started by it should not inherit that. */
-static void default_signals(posix_spawnattr_t *attr)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	posix_spawnattr_setsigdefault(attr, &set);
-	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF);
-}
-
 static int start(const struct child *child, int event_fd, pid_t *pid, struct tm_err *err)
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	int rc;
+	const struct tm_spawn_fd fds[] = { { 0, TM_SPAWN_NULL }, { EVENT_FD, event_fd } };
+	const char *place;
+	int rc = tm_spawn(&(struct tm_spawn){ .argv = (char *const *)child->argv, .env = child->env, .dir = child->workdir,
+					      .fds = fds, .fd_n = TM_ARRAY_N(fds) }, pid, &place);
 
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attr);
-	default_signals(&attr);
-	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, event_fd, EVENT_FD);
-	if (*child->workdir)
-		posix_spawn_file_actions_addchdir_np(&files, child->workdir);
-	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN :
-	     posix_spawnp(pid, child->argv[0], &files, &attr, (char **)child->argv, child->env);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
 	if (rc) {
 		errno = rc;
-		return tm_fail(err, TM_EIO, "cannot start %s: %s", child->argv[0], strerror(rc));
+		return tm_fail(err, TM_EIO, "cannot start %s: %s", place, strerror(rc));
 	}
 	return 0;
 }

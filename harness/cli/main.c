@@ -9,6 +9,7 @@
 #include "cli/globals.h"
 #include "spec/spec.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <locale.h>
 #include <stdio.h>
@@ -97,6 +98,18 @@ static int leading_options(struct cli *cli, int argc, char **argv, int *command_
 	return 0;
 }
 
+/*
+ * A standard descriptor that is closed would be given to the next file or
+ * pipe, and what we say written into it. Using it still fails: it is opened
+ * the wrong way round.
+ */
+static void hold_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli cli = { 0 };
@@ -104,6 +117,7 @@ int main(int argc, char **argv)
 	char *dir = tm_program_dir();
 	int at = 1, rc;
 
+	hold_standard_fds();
 	setlocale(LC_ALL, "C.UTF-8");    /* widths of characters; numbers stay as in C */
 	cli.guard = find_program(dir, "tidemark-guard");
 	cli.work = find_program(dir, "tidemark-work");

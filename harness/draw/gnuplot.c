@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/spawn.h"
 #include "base/str.h"
 #include "draw/text.h"
 
@@ -13,7 +14,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,14 +112,12 @@ static void limit(pid_t pid)
 	}
 }
 
-static int spawn(const char *path, const char *dir, const char *const *args, int out, pid_t *pid)
+static int spawn(const char *path, const char *dir, const char *const *args, int out, pid_t *pid, const char **place)
 {
-	posix_spawn_file_actions_t acts;
-	posix_spawnattr_t attr;
+	const struct tm_spawn_fd fds[] = { { 0, TM_SPAWN_NULL }, { 1, out }, { 2, out } };
 	struct tm_str home = TM_STR_INIT;
 	size_t n = 0;
 	char **argv;
-	sigset_t none, all;
 	int rc;
 
 	tm_str_addf(&home, "HOME=%s", dir);
@@ -130,22 +128,8 @@ static int spawn(const char *path, const char *dir, const char *const *args, int
 	argv[0] = (char *)"gnuplot";
 	for (size_t i = 0; i < n; i++)
 		argv[i + 1] = (char *)args[i];
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&acts);
-	posix_spawn_file_actions_addopen(&acts, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&acts, out, 1);
-	posix_spawn_file_actions_adddup2(&acts, out, 2);
-	posix_spawn_file_actions_addclosefrom_np(&acts, 3);
-	posix_spawn_file_actions_addchdir_np(&acts, dir);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN : posix_spawn(pid, path, &acts, &attr, argv, env);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&acts);
+	rc = tm_spawn(&(struct tm_spawn){ .program = path, .argv = argv, .env = env, .dir = dir, .fds = fds,
+					  .fd_n = TM_ARRAY_N(fds), .group = TM_SPAWN_GROUP }, pid, place);
 	free(argv);
 	tm_str_free(&home);
 	return rc;
@@ -176,16 +160,17 @@ static int run(const struct gnuplot *g, const char *dir, const char *const *args
 	int64_t deadline_us = tm_mono_us() + g->limit_us;
 	struct tm_str line = TM_STR_INIT;
 	int fds[2], status = 0, rc;
+	const char *place;
 	bool in_time;
 	pid_t pid;
 
 	if (tm_fault(TM_FAULT_PIPE) || pipe2(fds, O_CLOEXEC) < 0)
 		return tm_fail(err, TM_EUNAVAILABLE, "no pipe for gnuplot: %s", strerror(errno));
-	rc = spawn(g->path, dir, args, fds[1], &pid);
+	rc = spawn(g->path, dir, args, fds[1], &pid, &place);
 	close(fds[1]);
 	if (rc) {
 		close(fds[0]);
-		return tm_fail(err, TM_EUNAVAILABLE, "%s could not be started: %s", g->path, strerror(rc));
+		return tm_fail(err, TM_EUNAVAILABLE, "%s could not be started: %s", place, strerror(rc));
 	}
 	limit(pid);
 	in_time = listen(fds[0], deadline_us, said);

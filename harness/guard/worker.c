@@ -4,11 +4,11 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/mem.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,29 +37,12 @@ static void oom_score_set(int score)
 	tm_value_put("/proc/self", "oom_score_adj", text);
 }
 
-static int spawn(char *const argv[], int out, int err, pid_t *pid)
+static int spawn(char *const argv[], int out, int err, pid_t *pid, const char **what)
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int rc;
+	const struct tm_spawn_fd fds[] = { { 0, GUARD_FD_JOB }, { 1, out }, { 2, err }, { 3, GUARD_FD_EVENTS } };
 
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, GUARD_FD_JOB, 0);
-	posix_spawn_file_actions_adddup2(&files, out, 1);
-	posix_spawn_file_actions_adddup2(&files, err, 2);
-	posix_spawn_file_actions_adddup2(&files, GUARD_FD_EVENTS, 3);
-	posix_spawn_file_actions_addclosefrom_np(&files, 4);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN : posix_spawn(pid, argv[0], &files, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
-	return rc;
+	return tm_spawn(&(struct tm_spawn){ .program = argv[0], .argv = argv, .fds = fds, .fd_n = TM_ARRAY_N(fds),
+					    .group = TM_SPAWN_SESSION }, pid, what);
 }
 
 int worker_start(char *const argv[], struct worker *out, const char **what)
@@ -78,10 +61,9 @@ int worker_start(char *const argv[], struct worker *out, const char **what)
 	}
 	/* a sweep of crashing points would fill the disk with cores of many GB */
 	setrlimit(RLIMIT_CORE, &no_core);
-	*what = argv[0];
 	old_score = oom_score_get();
 	oom_score_set(old_score > 800 ? old_score : 800);
-	rc = spawn(argv, out_pipe[1], err_pipe[1], &out->pid);
+	rc = spawn(argv, out_pipe[1], err_pipe[1], &out->pid, what);
 	oom_score_set(old_score);
 	close(out_pipe[1]);
 	close(err_pipe[1]);

@@ -8,12 +8,12 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,14 +36,6 @@ static int open_fds(int fd[FD_N])
 		return -1;
 	for (int i = IN_OURS; i < FD_N; i += 2)
 		fcntl(fd[i], F_SETFL, O_NONBLOCK);
-	for (int i = 0; i < FD_N; i++) {
-		int up = fcntl(fd[i], F_DUPFD_CLOEXEC, 10);
-
-		if (up < 0)
-			return -1;
-		close(fd[i]);
-		fd[i] = up;
-	}
 	return 0;
 }
 
@@ -57,26 +49,10 @@ static void close_fd(int *fd)
 static int spawn(const char *work, const char *option, const int fd[FD_N], pid_t *pid)
 {
 	char *const argv[] = { (char *)work, (char *)option, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int rc;
+	const struct tm_spawn_fd fds[] = { { 0, fd[IN_ITS] }, { 1, fd[OUT_ITS] }, { 2, fd[ERR_ITS] } };
 
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, fd[IN_ITS], 0);
-	posix_spawn_file_actions_adddup2(&files, fd[OUT_ITS], 1);
-	posix_spawn_file_actions_adddup2(&files, fd[ERR_ITS], 2);
-	posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN : posix_spawn(pid, work, &files, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
-	return rc;
+	return tm_spawn(&(struct tm_spawn){ .program = work, .argv = argv, .fds = fds, .fd_n = TM_ARRAY_N(fds),
+					    .group = TM_SPAWN_GROUP }, pid, NULL);
 }
 
 /* Sends what fits; closes the descriptor behind the last byte or when nobody reads. */

@@ -2,13 +2,13 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/spawn.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +19,14 @@
 
 /* A megabyte of room, so that a worker never waits for us in the middle of its work. */
 #define EVENT_PIPE_BYTES (1 << 20)
-/* Above every descriptor number the guard expects, so that dup2 overwrites none of its sources. */
-#define FD_BASE 10
 
-enum { CONTROL_OURS, CONTROL_ITS, EVENTS_OURS, EVENTS_ITS, JOB, NOTHING, FD_N };
+enum { CONTROL_OURS, CONTROL_ITS, EVENTS_OURS, EVENTS_ITS, JOB, FD_N };
 
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
-}
-
-static int move_up(int *fd)
-{
-	int up = fcntl(*fd, F_DUPFD_CLOEXEC, FD_BASE);
-
-	if (up < 0)
-		return -1;
-	close(*fd);
-	*fd = up;
-	return 0;
 }
 
 /*
@@ -76,14 +63,10 @@ static int open_fds(int fd[FD_N], const struct guarded_options *opt)
 	    tm_fault(TM_FAULT_PIPE) || pipe2(&fd[EVENTS_OURS], O_CLOEXEC) < 0)
 		return -1;
 	fd[JOB] = job_file(opt->job, opt->job_n);
-	fd[NOTHING] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (fd[JOB] < 0 || fd[NOTHING] < 0)
+	if (fd[JOB] < 0)
 		return -1;
 	fcntl(fd[EVENTS_OURS], F_SETPIPE_SZ, EVENT_PIPE_BYTES);
 	fcntl(fd[EVENTS_OURS], F_SETFL, O_NONBLOCK);
-	for (int i = 0; i < FD_N; i++)
-		if (move_up(&fd[i]) < 0)
-			return -1;
 	return 0;
 }
 
@@ -107,29 +90,14 @@ static char **environment(const char *run_id)
 
 static int spawn_with(const struct guarded_options *opt, char **argv, char **env, const int fd[FD_N], pid_t *pid)
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int rc;
+	const struct tm_spawn_fd fds[] = {
+		{ 0, TM_SPAWN_NULL }, { 1, TM_SPAWN_NULL }, { GUARD_FD_CONTROL, fd[CONTROL_ITS] },
+		{ GUARD_FD_EVENTS, fd[EVENTS_ITS] }, { GUARD_FD_JOB, fd[JOB] },
+	};
 
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, fd[NOTHING], 0);
-	posix_spawn_file_actions_adddup2(&files, fd[NOTHING], 1);
-	posix_spawn_file_actions_adddup2(&files, fd[CONTROL_ITS], GUARD_FD_CONTROL);
-	posix_spawn_file_actions_adddup2(&files, fd[EVENTS_ITS], GUARD_FD_EVENTS);
-	posix_spawn_file_actions_adddup2(&files, fd[JOB], GUARD_FD_JOB);
-	posix_spawn_file_actions_addclosefrom_np(&files, GUARD_FD_JOB + 1);
-	posix_spawnattr_init(&attr);
 	/* a session of its own: Ctrl-C at the terminal reaches tidemark alone, which decides */
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	rc = tm_fault(TM_FAULT_SPAWN) ? EAGAIN : posix_spawn(pid, opt->guard, &files, &attr, argv, env);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
-	return rc;
+	return tm_spawn(&(struct tm_spawn){ .program = opt->guard, .argv = argv, .env = env, .fds = fds,
+					    .fd_n = TM_ARRAY_N(fds), .group = TM_SPAWN_SESSION }, pid, NULL);
 }
 
 static int spawn_guard(const struct guarded_options *opt, const int fd[FD_N], pid_t *pid)

@@ -103,8 +103,7 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 			   json_object_get(params, p->varying->names[i]));
 	if (!tm_parse_i64(values[REP], &v))
 		table_int(t, v);
-	tm_str_addf(&status, "%s%s%s%s", values[STATUS], values[KIND] ? "(" : "", values[KIND] ? values[KIND] : "",
-		    values[KIND] ? ")" : "");
+	store_status_text(values[STATUS], values[KIND], &status);
 	table_text(t, status.s);
 	table_real(t, number_or_nan(values[RESERVED]));
 	table_real(t, number_or_nan(values[ALLOCATED]));

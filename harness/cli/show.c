@@ -57,12 +57,9 @@ static void fact_of(struct table *t, const json_t *run, const char *group, const
 static void status_fact(struct table *t, const json_t *run)
 {
 	const json_t *r = json_object_get(run, "run");
-	const char *oom = tm_json_str(r, "oom", NULL);
 	struct tm_str s = TM_STR_INIT;
 
-	tm_str_add(&s, tm_json_str(r, "status", "?"));
-	if (oom)
-		tm_str_addf(&s, " (%s)", oom);
+	store_status_text(tm_json_str(r, "status", "?"), tm_json_str(r, "oom", NULL), &s);
 	fact(t, "status", s.s);
 	tm_str_reset(&s);
 	store_flags_text(tm_json_i64(r, "flags", 0), &s);

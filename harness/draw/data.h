@@ -89,7 +89,4 @@ void draw_param_named(const struct draw_sweep *s, const struct draw_config *c, c
  */
 void draw_vary(struct draw_sweep *s);
 
-/* "oom (cap)", "timeout", …; appended. */
-void draw_status_text(const struct draw_run *run, struct tm_str *out);
-
 #endif

@@ -113,7 +113,7 @@ static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool
 	tm_str_add(out, "</td>");
 	if (reps)
 		tm_str_addf(out, "<td class=\"n\">%lld</td>", (long long)run->rep + 1);
-	draw_status_text(run, &text);
+	store_status_text(run->status, run->oom, &text);
 	tm_str_addf(out, "<td class=\"status %s\">", status_class(run->status));
 	text_html(out, text.s, CELL_MAX_N);
 	if (run->attempt > 1)

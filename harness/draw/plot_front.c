@@ -104,7 +104,9 @@ static struct area area_of(const struct dot *dots, size_t n, double cap)
 
 static void failed_label(const struct draw_sweep *s, const struct draw_config *c, struct tm_str *out)
 {
-	draw_status_text(&s->runs[c->first_run], out);
+	const struct draw_run *run = &s->runs[c->first_run];
+
+	store_status_text(run->status, run->oom, out);
 	tm_str_addf(out, " %s", c->shown);
 }
 
@@ -216,9 +218,10 @@ static void columns(struct picture *p)
 static void rows(struct picture *p, const struct draw_sweep *s, const struct dot *dots, size_t n, const struct area *a)
 {
 	for (size_t i = 0; i < n; i++) {
+		const struct draw_run *run = &s->runs[dots[i].config->first_run];
 		struct tm_str status = TM_STR_INIT;
 
-		draw_status_text(&s->runs[dots[i].config->first_run], &status);
+		store_status_text(run->status, run->oom, &status);
 		tsv_text(&p->data, dots[i].config->shown, 200);
 		tsv_real(&p->data, dots[i].x);
 		tsv_real(&p->data, dots[i].failed ? NAN : dots[i].y);

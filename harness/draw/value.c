@@ -128,10 +128,3 @@ int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double *
 {
 	return series(s, run, "loss", out, n, err);
 }
-
-void draw_status_text(const struct draw_run *run, struct tm_str *out)
-{
-	tm_str_add(out, run->status);
-	if (run->oom)
-		tm_str_addf(out, " (%s)", run->oom);
-}

@@ -181,21 +181,21 @@ static void add_figures(const struct progress_end *e, struct tm_str *out)
 void progress_end(struct progress *p, const struct progress_end *e)
 {
 	int digits = snprintf(NULL, 0, "%zu", p->total);
-	struct tm_str out = TM_STR_INIT;
-	char status[40];
+	struct tm_str out = TM_STR_INIT, status = TM_STR_INIT;
 
 	p->done++;
 	if (!p->lines)
 		return;
-	snprintf(status, sizeof status, "%s%s%s%s", e->status, e->oom ? "(" : "", e->oom ? e->oom : "", e->oom ? ")" : "");
+	store_status_text(e->status, e->oom, &status);
 	erase(p, &out);
 	tm_str_addf(&out, "[%*zu/%zu] %s%-11s%s ", digits, p->done, p->total,
-		    p->color ? color_of(e->status) : "", status, p->color ? "\033[0m" : "");
+		    p->color ? color_of(e->status) : "", status.s, p->color ? "\033[0m" : "");
 	add_plain(&out, p->name);
 	add_figures(e, &out);
 	tm_str_addc(&out, '\n');
 	put(p, &out);
 	tm_str_free(&out);
+	tm_str_free(&status);
 }
 
 void progress_say(struct progress *p, const char *text)

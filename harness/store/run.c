@@ -217,3 +217,10 @@ void store_flags_text(int64_t flags, struct tm_str *out)
 		first = false;
 	}
 }
+
+void store_status_text(const char *status, const char *oom, struct tm_str *out)
+{
+	tm_str_add(out, status);
+	if (oom)
+		tm_str_addf(out, " (%s)", oom);
+}

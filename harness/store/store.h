@@ -99,6 +99,8 @@ enum store_flag {
 };
 /* "throttled busy …" for people, appended. */
 void store_flags_text(int64_t flags, struct tm_str *out);
+/* "ok", "oom (cap)", … for people, appended; oom may be NULL. */
+void store_status_text(const char *status, const char *oom, struct tm_str *out);
 
 /*
  * The end state with everything it brought, and the `point` rows of its

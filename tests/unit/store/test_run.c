@@ -265,6 +265,19 @@ static void text_is_only_text(void **state)
 	store_close(st);
 }
 
+static void a_status_in_words(void **state)
+{
+	struct tm_str s = TM_STR_INIT;
+
+	(void)state;
+	store_status_text("timeout", NULL, &s);
+	assert_string_equal(s.s, "timeout");
+	tm_str_reset(&s);
+	store_status_text("oom", "cap", &s);
+	assert_string_equal(s.s, "oom (cap)");
+	tm_str_free(&s);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, dir_make, dir_remove)
 
 int main(void)
@@ -277,6 +290,7 @@ int main(void)
 		TEST(point_follows_the_runs),
 		TEST(views_for_people),
 		TEST(text_is_only_text),
+		cmocka_unit_test(a_status_in_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

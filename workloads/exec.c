@@ -41,7 +41,7 @@ static bool executable(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
 }
 
-/* As posix_spawnp will look for it: a name with a slash is a path, any other is searched in PATH. */
+/* As tm_spawn will look for it: a name with a slash is a path, any other is searched in PATH. */
 static bool program_exists(const char *name, const char *workdir)
 {
 	const char *path = getenv("PATH");

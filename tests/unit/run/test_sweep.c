@@ -266,14 +266,14 @@ static void resume_refuses_another_class_of_machine(void **state)
 
 static void faults_at_every_spawn_and_pipe(void **state)
 {
-	static const char *const params[] = { "\"mode\":\"ok\"", "\"mode\":\"ok\"", "\"mode\":\"ok\"", NULL };
-	static const int points[] = { TM_FAULT_SPAWN, TM_FAULT_PIPE };
-	unsigned walked = 0;
-
 	(void)state;
 #ifndef TM_FAULTS
 	skip();
 #else
+	static const char *const params[] = { "\"mode\":\"ok\"", "\"mode\":\"ok\"", "\"mode\":\"ok\"", NULL };
+	static const int points[] = { TM_FAULT_SPAWN, TM_FAULT_PIPE };
+	unsigned walked = 0;
+
 	for (size_t p = 0; p < TM_ARRAY_N(points); p++) {
 		bool fired = true;
 

@@ -88,7 +88,9 @@ static int report_failure(const struct run *run, int rc, const struct tm_err *er
 	set_text(body, "text", err->text);
 	json_object_set_new(body, "step", json_integer(run->step));
 	event_send(run->events, "fail", body);
-	fprintf(stderr, "tidemark-work: %s: %s\n", cause, err->text);
+	/* of a program that ended badly its own last words are the last line */
+	if (strcmp(cause, "exit") && strcmp(cause, "signal"))
+		fprintf(stderr, "tidemark-work: %s: %s\n", cause, err->text);
 	return WORK_FAILED;
 }
 

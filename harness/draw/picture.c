@@ -150,7 +150,11 @@ double picture_failure_bytes(const struct draw_run *run)
 
 	if (isnan(held))
 		held = tm_json_real(oom, "allocated", NAN);
-	return held + asked;
+	held += asked;
+	/* an allocator asks for more than the request, so what a cap refused was beyond the cap, whatever the sum says */
+	if (run->oom && !strcmp(run->oom, "cap"))
+		held = fmax(held, tm_json_real(oom, "cap", NAN));
+	return held;
 }
 
 #define CATEGORIES(X) \

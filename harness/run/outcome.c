@@ -144,7 +144,7 @@ static void signalled(const struct outcome_input *in, struct outcome *out)
 static void out_of_memory(const struct outcome_input *in, struct outcome *out)
 {
 	const json_t *oom = in->attempt->collect.oom;
-	char asked[32], reserved[32], step[40];
+	char asked[32], reserved[32], size[32], step[40], cap[48] = "";
 
 	if (!oom) {
 		say(out, "crash", "exit", "exit code %d says out of memory, but there was no `oom` event", WORK_OOM);
@@ -157,9 +157,11 @@ static void out_of_memory(const struct outcome_input *in, struct outcome *out)
 		    tm_json_str(oom, "text", ""));
 		return;
 	}
+	if (!strcmp(out->oom, "cap") && tm_json_real(oom, "cap", 0) > 0)
+		snprintf(cap, sizeof cap, " of a cap of %s", tm_size_text(tm_json_real(oom, "cap", 0), size));
 	say(out, "oom", json_is_true(json_object_get(oom, "suspected")) ? "suspected" : NULL,
-	    "%s asked for %s with %s reserved, in phase %s%s", tm_json_str(oom, "op", "the workload"),
-	    tm_size_text(tm_json_real(oom, "asked", 0), asked), tm_size_text(tm_json_real(oom, "reserved", 0), reserved),
+	    "%s asked for %s with %s reserved%s, in phase %s%s", tm_json_str(oom, "op", "the workload"),
+	    tm_size_text(tm_json_real(oom, "asked", 0), asked), tm_size_text(tm_json_real(oom, "reserved", 0), reserved), cap,
 	    in->attempt->phase, at_step(step, ", ", tm_json_i64(oom, "step", in->attempt->last_step), ""));
 }
 
@@ -184,13 +186,20 @@ static void failed(const struct outcome_input *in, struct outcome *out)
 {
 	const json_t *fail = in->attempt->collect.fail;
 	const char *cause = tm_json_str(fail, "cause", "");
+	struct tm_str text = TM_STR_INIT;
 	char step[40];
 
-	if (!fail)
+	if (!fail) {
 		say(out, "crash", "exit", "exit code %d says that it failed, but there was no `fail` event", WORK_FAILED);
-	else
-		say(out, is_breakdown(cause) ? "crash" : "invalid", cause, "%s%s", tm_json_str(fail, "text", ""),
+		return;
+	}
+	tm_str_addf(&text, "%s%s", tm_json_str(fail, "text", ""),
 		    at_step(step, " (", tm_json_i64(fail, "step", in->attempt->last_step), ")"));
+	/* a program of somebody else ended badly: what it said last is the best reason there is */
+	if (!strcmp(cause, "exit") || !strcmp(cause, "signal"))
+		add_last_line(in->attempt, &text);
+	say(out, is_breakdown(cause) ? "crash" : "invalid", cause, "%s", text.s);
+	tm_str_free(&text);
 }
 
 static void refused(const struct outcome_input *in, struct outcome *out)

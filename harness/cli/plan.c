@@ -87,7 +87,7 @@ static void points_table(struct cli *cli, const struct spec *spec, struct histor
 
 static void steps_left(const struct spec *spec, struct tm_str *out)
 {
-	tm_str_addf(out, "\n%zu points: %zu from the axes", spec->n, spec->count.product);
+	tm_str_addf(out, "\n%zu point%s: %zu from the axes", spec->n, spec->n == 1 ? "" : "s", spec->count.product);
 	if (spec->excluded_n)
 		tm_str_addf(out, ", %zu excluded", spec->excluded_n);
 	if (spec->count.included > spec->count.excluded)
@@ -114,7 +114,7 @@ static void cost(const struct spec *spec, double known_s, size_t known_n, struct
 		runs += m->reps;
 		steps += m->reps * (m->warmup_min + m->steps);
 	}
-	tm_str_addf(out, "cost: %lld processes, %lld steps", (long long)runs, (long long)steps);
+	tm_str_addf(out, "cost: %lld process%s, %lld steps", (long long)runs, runs == 1 ? "" : "es", (long long)steps);
 	if (spec->limits.wall_us)
 		tm_str_addf(out, ", at most %s by the wall limit",
 			    tm_duration_text((double)runs * (double)spec->limits.wall_us / 1e6, text));

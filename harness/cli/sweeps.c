@@ -17,7 +17,8 @@ static const char sql[] =
 	"count(*) FILTER (WHERE r.status = 'ok'), count(*) FILTER (WHERE r.status = 'oom'), "
 	"count(*) FILTER (WHERE r.status = 'timeout'), count(*) FILTER (WHERE r.status = 'crash'), "
 	"count(*) FILTER (WHERE r.status = 'invalid'), count(*) FILTER (WHERE r.status = 'skipped'), "
-	"count(*) FILTER (WHERE r.status IN ('pending','running')), "
+	"count(*) FILTER (WHERE r.status IN ('pending','running') OR r.status = 'interrupted' AND NOT EXISTS(SELECT 1 FROM run t "
+	"WHERE t.sweep_id = r.sweep_id AND t.config_id = r.config_id AND t.rep = r.rep AND t.attempt > r.attempt)), "
 	"(ifnull(s.ended_us, s.beat_us) - s.started_us) / 1e6 "
 	"FROM sweep s LEFT JOIN run r USING(sweep_id) GROUP BY s.sweep_id ORDER BY s.sweep_id DESC LIMIT ?1) ORDER BY 1";
 enum { ID, UUID, STARTED, KIND, SUITE, STATE, RUNS, OK, OOM, TIMEOUT, CRASH, INVALID, SKIPPED, LEFT, SECONDS, COLUMN_N };

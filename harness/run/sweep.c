@@ -256,7 +256,7 @@ static void say_end(struct carry *c)
 	char took[32];
 
 	if (c->progress.lines) {
-		tm_str_addf(&line, "%zu runs in %s:", o->planned, tm_duration_text((double)(tm_mono_us() - c->start_us) / 1e6, took));
+		tm_str_addf(&line, "%zu %s in %s:", o->planned, o->planned == 1 ? "run" : "runs", tm_duration_text((double)(tm_mono_us() - c->start_us) / 1e6, took));
 		for (size_t i = 0; i < TM_ARRAY_N(parts); i++)
 			if (parts[i].n)
 				tm_str_addf(&line, " %zu %s", parts[i].n, parts[i].name);

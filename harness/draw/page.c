@@ -156,8 +156,10 @@ static void contents(const struct page *p, struct tm_str *out)
 	for (size_t i = 0; i < p->section_n; i++)
 		if (p->sections[i].pictures.n)
 			tm_str_addf(out, "<a href=\"#%s\">%s</a> ", p->sections[i].plot->name, p->sections[i].plot->title);
-	tm_str_add(out, "<a href=\"#runs\">All runs</a> <a href=\"#findings\">What was noticed</a> "
-		   "<a href=\"#environment\">Where and with what</a> <a href=\"#again\">Again</a></nav>\n");
+	tm_str_add(out, "<a href=\"#runs\">All runs</a> <a href=\"#findings\">What was noticed</a> ");
+	if (json_array_size(json_object_get(p->sweep->spec, "excluded")))
+		tm_str_add(out, "<a href=\"#excluded\">Left out by the spec</a> ");
+	tm_str_add(out, "<a href=\"#environment\">Where and with what</a> <a href=\"#again\">Again</a></nav>\n");
 }
 
 /* Machine, commit, repetitions: what a picture needs when it leaves the page. */

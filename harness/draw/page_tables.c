@@ -145,7 +145,7 @@ static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool
 void page_runs(const struct draw_sweep *s, struct tm_str *out)
 {
 	static const char *const all[] = { "configuration", "rep", "status", "requested", "allocated", "reserved", "tokens/s",
-					   "step", "MAD", "growth/step" };
+					   "step", "MAD", "growth" };
 	const char *names[TM_ARRAY_N(all)];
 	bool reps = false;
 	size_t n = 0;
@@ -261,6 +261,32 @@ static void notes(const struct draw_sweep *s, struct tm_str *out)
 	tm_str_add(out, "</ul>\n");
 }
 
+/* What the words below a run mean, where they occur. */
+static void flags(const struct draw_sweep *s, struct tm_str *out)
+{
+	static const struct { enum store_flag flag; const char *name, *means; } all[] = {
+		{ FLAG_UNSTEADY, "unsteady", "the warm-up ended at its most steps without settling" },
+		{ FLAG_DRIFT, "drift", "steps got faster or slower while they were counted, so the speed depends on when one looks" },
+		{ FLAG_LEAK, "leak", "memory stays behind each step" },
+		{ FLAG_LOG_CUT, "log-cut", "more was printed than the log keeps" },
+	};
+	bool any = false;
+
+	for (size_t k = 0; k < TM_ARRAY_N(all); k++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < s->run_n; i++)
+			n += (s->runs[i].flags & all[k].flag) != 0;
+		if (!n)
+			continue;
+		tm_str_addf(out, "%s<li><b>%s</b>: %s <span class=\"soft\">%zu %s</span></li>\n", any ? "" : "<ul class=\"notes\">\n",
+			    all[k].name, all[k].means, n, n == 1 ? "run" : "runs");
+		any = true;
+	}
+	if (any)
+		tm_str_add(out, "</ul>\n");
+}
+
 void page_findings(const struct draw_sweep *s, struct tm_str *out)
 {
 	size_t n = count_events(s, "stayed");
@@ -270,6 +296,7 @@ void page_findings(const struct draw_sweep *s, struct tm_str *out)
 		stayed(s, out);
 	else
 		tm_str_add(out, "<p>No run reported memory that stayed behind from step to step.</p>\n");
+	flags(s, out);
 	notes(s, out);
 }
 
@@ -310,8 +337,9 @@ static void rest(const json_t *env, struct tm_str *out)
 	json_t *v;
 
 	json_object_foreach((json_t *)env, key, v) {
-		struct tm_str text = TM_STR_INIT;
-		bool known = false;
+		struct tm_str text = TM_STR_INIT, name = TM_STR_INIT;
+		bool known = false, bytes = json_is_integer(v) && tm_ends_with(key, "_bytes");
+		char size[32];
 
 		for (size_t i = 0; i < TM_ARRAY_N(shown); i++)
 			known |= !strcmp(key, shown[i]);
@@ -319,15 +347,19 @@ static void rest(const json_t *env, struct tm_str *out)
 			continue;
 		if (json_is_string(v))
 			tm_str_add(&text, json_string_value(v));
-		else
+		else if (bytes)
+			tm_str_add(&text, tm_size_text(json_number_value(v), size));
+		else if (!json_is_array(v) || json_array_size(v))
 			tm_json_canonical(v, &text);
 		if (text.n) {
 			tm_str_add(out, "<tr><th>");
-			text_html(out, key, 40);
+			tm_str_addn(&name, key, strlen(key) - (bytes ? strlen("_bytes") : 0));
+			text_html(out, name.s, 40);
 			tm_str_add(out, "</th>");
 			cell_text(out, text.s, 120);
 			tm_str_add(out, "</tr>\n");
 		}
+		tm_str_free(&name);
 		tm_str_free(&text);
 	}
 }

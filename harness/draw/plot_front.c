@@ -247,7 +247,9 @@ static void caption(struct picture *p, const struct dot *dots, size_t n, size_t 
 	}
 	tm_str_addf(&p->caption, "%zu of %zu configurations %s on the front.", front_n, n, front_n == 1 ? "is" : "are");
 	if (failed)
-		tm_str_addf(&p->caption, " %zu did not finish: crosses at the bottom, at the memory they wanted when they died", failed);
+		tm_str_addf(&p->caption, " %zu did not finish: %s when %s died", failed,
+			    failed == 1 ? "a cross at the bottom, at the memory it wanted" : "crosses at the bottom, at the memory they wanted",
+			    failed == 1 ? "it" : "they");
 	if (unknown)
 		tm_str_addf(&p->caption, " (%zu at the right edge: that figure is unknown or far to the right)", unknown);
 	if (failed)

@@ -25,7 +25,7 @@ static int help_main(struct cli *cli, int argc, char **argv)
 		list(argc >= 2);
 		return 0;
 	}
-	cmd = command_find(argv[1]);
+	cmd = command_find(strcmp(argv[1], "--help") ? argv[1] : "help");
 	if (!cmd)
 		return tm_fail(&cli->err, TM_EUSAGE, "no command %s; `tidemark help all` lists them", argv[1]);
 	command_print_help(cmd);

@@ -30,9 +30,9 @@ static int no_such_spec(struct diag *d, const char *name, const struct describe 
 {
 	struct place at = { diag_source(d, name, false), 0, 0 };
 
-	return diag_at(d, at, "no such file, and no workload of that name%s; workloads are %s",
-		       diag_near(d, name, describe->workload_names, describe->n),
-		       diag_list(d, describe->workload_names, describe->n));
+	return diag_at(d, at, "no such file, and no workload of that name; workloads are %s%s",
+		       diag_list(d, describe->workload_names, describe->n),
+		       diag_near(d, name, describe->workload_names, describe->n));
 }
 
 struct origin { struct doc *doc; json_t *out; char path[600]; };

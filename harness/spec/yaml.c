@@ -19,6 +19,7 @@ struct reader {
 	struct diag *d;
 	uint32_t src;
 	const char *text;
+	size_t n;                /* bytes of text */
 	size_t *nodes_left;
 	yaml_parser_t parser;
 	struct level level[YAML_MAX_DEPTH];
@@ -261,6 +262,23 @@ static int on_event(struct reader *r, const yaml_event_t *ev)
 	}
 }
 
+/* A tab among the blanks a line begins with: the commonest slip, which libyaml calls a character that cannot start a token. */
+static bool at_tab(const struct reader *r, const yaml_mark_t *mark)
+{
+	const char *p = r->text, *end = r->text + r->n;
+
+	for (size_t line = 0; line < mark->line; line++) {
+		p = memchr(p, '\n', (size_t)(end - p));
+		if (!p)
+			return false;
+		p++;
+	}
+	for (size_t i = 0; p + i < end && (p[i] == ' ' || p[i] == '\t'); i++)
+		if (i == mark->column)
+			return p[i] == '\t';
+	return false;
+}
+
 static int syntax_error(struct reader *r)
 {
 	const yaml_parser_t *p = &r->parser;
@@ -268,6 +286,8 @@ static int syntax_error(struct reader *r)
 
 	if (p->error == YAML_READER_ERROR)
 		return diag_at(r->d, place_of_byte(r->src, r->text, p->problem_offset), "not YAML: %s", problem);
+	if (at_tab(r, &p->problem_mark))
+		return diag_at(r->d, place_of(r, &p->problem_mark), "not YAML: a tab; lines are indented with spaces");
 	return diag_at(r->d, place_of(r, &p->problem_mark), "not YAML: %s%s%s", problem,
 		       p->context ? " " : "", p->context ? p->context : "");
 }
@@ -335,6 +355,7 @@ int yaml_read(struct arena *a, struct diag *d, uint32_t src, const char *text, s
 	r->d = d;
 	r->src = src;
 	r->text = text;
+	r->n = n;
 	r->nodes_left = nodes_left;
 	if (!yaml_parser_initialize(&r->parser))
 		return diag_at(d, (struct place){ src, 0, 0 }, "out of memory");

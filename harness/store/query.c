@@ -122,9 +122,10 @@ static int add_columns(struct store *st, const char *unknown, struct tm_str *tex
 		rc = names_load(st, stmt, &names, err);
 	if (!rc) {
 		near = tm_nearest(dot ? dot + 1 : unknown, (const char *const *)names.v, names.n);
-		if (near)
+		/* what is a column elsewhere is not meant, but a text in double quotes may be */
+		if (near && sqlite3_stricmp(near, dot ? dot + 1 : unknown))
 			tm_str_addf(text, "; did you mean %s?", near);
-		else
+		else if (!dot)
 			tm_str_add(text, "; texts take single quotes: 'x'");
 	}
 	names_free(&names);

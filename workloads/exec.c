@@ -102,6 +102,7 @@ static char **environment(const struct run *run)
 	child_env_addf(env, "TIDEMARK_EVENTS_FD=3");
 	child_env_addf(env, "TIDEMARK_DEVICE=%s", job->device);
 	child_env_addf(env, "TIDEMARK_THREADS=%" PRId64, job->threads);
+	child_env_addf(env, "TIDEMARK_CAP=%" PRIu64, job->cap_bytes);
 	child_env_addf(env, "TIDEMARK_SEED=%" PRId64, job->seed);
 	child_env_addf(env, "TIDEMARK_WARMUP=%" PRId64, job->warmup_min);
 	child_env_addf(env, "TIDEMARK_STEPS=%" PRId64, job->steps);

@@ -188,7 +188,7 @@ static void bad_ends_of_a_program(void **state)
 static void folder_and_environment(void **state)
 {
 	struct worker w = worker_run(SH(
-		"[ $(pwd) = /tmp ] && [ $A = 1 ] && [ $TIDEMARK_STEPS = 7 ] && [ $TIDEMARK_SEED = 5 ] && [ -z \\\"$(cat)\\\" ]",
+		"[ $(pwd) = /tmp ] && [ $A = 1 ] && [ $TIDEMARK_STEPS = 7 ] && [ $TIDEMARK_SEED = 5 ] && [ $TIDEMARK_CAP = 0 ] && [ -z \\\"$(cat)\\\" ]",
 		",\"workdir\":\"/tmp\",\"env\":[\"A=0\",\"A=1\"],\"seed\":5"));
 
 	(void)state;

@@ -65,10 +65,30 @@ static void varying_free(struct varying *v)
 	json_decref(v->workloads);
 }
 
+static int note_rep(void *arg, int n, const char *const *values, const int *types)
+{
+	int64_t rep;
+
+	(void)n;
+	(void)types;
+	*(bool *)arg = values[0] && !tm_parse_i64(values[0], &rep) && rep > 0;
+	return 0;
+}
+
+/* People see the repetition only where there is more than one. */
+static bool has_reps(struct store *store, const char *sweep)
+{
+	bool many = false;
+	struct store_sink sink = { .row = note_rep, .arg = &many };
+
+	store_query(store, "SELECT max(rep) FROM run WHERE sweep_id = ?1", &sweep, 1, &sink, NULL);
+	return many;
+}
+
 struct printing {
 	struct table *table;
 	const struct varying *varying;
-	bool many_workloads;
+	bool many_workloads, many_reps;
 	size_t n, bad;
 };
 
@@ -101,7 +121,7 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 	for (size_t i = 0; i < p->varying->n; i++)
 		param_cell(t, param_description(values[WORKLOAD], p->varying->names[i]),
 			   json_object_get(params, p->varying->names[i]));
-	if (!tm_parse_i64(values[REP], &v))
+	if (p->many_reps && !tm_parse_i64(values[REP], &v))
 		table_int(t, v);
 	store_status_text(values[STATUS], values[KIND], &status);
 	table_text(t, status.s);
@@ -149,7 +169,9 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 		table_column(p.table, "workload", TABLE_TEXT);
 	for (size_t i = 0; i < varying.n; i++)
 		table_column(p.table, varying.names[i], TABLE_ANY);
-	table_column(p.table, "rep", TABLE_INT);
+	p.many_reps = cli->format != CLI_TABLE || has_reps(store, sweep);
+	if (p.many_reps)
+		table_column(p.table, "rep", TABLE_INT);
 	table_column(p.table, "status", TABLE_TEXT);
 	table_column(p.table, "reserved peak", TABLE_BYTES);
 	table_column(p.table, "allocated peak", TABLE_BYTES);

@@ -110,8 +110,9 @@ static int verdict(struct cli *cli, int rc, const struct run_summary *sum)
 	if (rc)
 		return rc;
 	if (sum->disallowed)
-		return tm_fail(&cli->err, TM_ESTATUS, "%zu of %zu runs ended in a status the suite does not allow; "
-			       "`tidemark show RUN` tells one in full", sum->disallowed, sum->planned);
+		return tm_fail(&cli->err, TM_ESTATUS, "%zu of %zu runs ended in a status the suite does not allow%s; "
+			       "`tidemark show RUN` tells one in full", sum->disallowed, sum->planned,
+			       sum->oom ? " (with -s allow=[oom] an out-of-memory is a result)" : "");
 	return 0;
 }
 

@@ -20,7 +20,7 @@ extern const struct command command_run;
 
 struct options {
 	struct request request;
-	const char *resume, *progress, *log_dir;
+	const char *resume, *progress, *log_dir, *trace_dir;
 	bool dry, fail_fast;
 };
 
@@ -146,6 +146,8 @@ static int execute(struct cli *cli, const struct options *o, const struct spec *
 	int rc, shown;
 
 	rc = parse_progress(cli, o->progress, &req.progress);
+	if (!rc && o->trace_dir)
+		rc = tm_mkdirs(o->trace_dir, &cli->err);
 	if (!rc)
 		rc = binary_sha(cli, sha);
 	if (!rc)
@@ -155,6 +157,7 @@ static int execute(struct cli *cli, const struct options *o, const struct spec *
 	logs = o->log_dir ? tm_xstrdup(o->log_dir) : tm_path_join(db_dir, "logs");
 	req.store = store;
 	req.log_dir = logs;
+	req.trace_dir = o->trace_dir;
 	req.build = (struct store_build){ .commit = build_info.commit, .branch = build_info.branch,
 		.compiler = build_info.compiler, .flags = build_info.flags, .binary_sha = sha,
 		.dirty = build_info.dirty, .commit_us = build_info.commit_us };
@@ -179,13 +182,14 @@ out:
 static int run_main(struct cli *cli, int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct cli_opt opts[REQUEST_OPT_N + 6];
+	struct cli_opt opts[REQUEST_OPT_N + 7];
 	const struct cli_opt own[] = {
 		{ .name = "dry-run", .letter = 'n', .flag = &o.dry },
 		{ .name = "resume", .optional = &o.resume },
 		{ .name = "fail-fast", .flag = &o.fail_fast },
 		{ .name = "progress", .text = &o.progress },
 		{ .name = "log-dir", .text = &o.log_dir },
+		{ .name = "trace", .text = &o.trace_dir },
 		{ 0 },
 	};
 	size_t n = request_options(&o.request, opts);
@@ -228,7 +232,8 @@ const struct command command_run = {
 		"  --resume[=UUID]      go on with the newest unfinished sweep, or with that one\n"
 		"  --fail-fast          stop at the first status the suite does not allow\n"
 		"  --progress auto|plain|none\n"
-		"  --log-dir DIR        logs of the runs (beside the database)\n\n"
+		"  --log-dir DIR        logs of the runs (beside the database)\n"
+		"  --trace DIR          every allocation of every run, as JSON lines; steps take a little longer\n\n"
 		"  tidemark run configs/quickstart.yaml\n"
 		"  tidemark run gpt -s model=gpt-tiny -a batch=2,4,8 -a checkpoint=none,block\n"
 		"  tidemark run configs/smoke.yaml --only \"batch == 8\" --reps 3\n"

@@ -23,6 +23,7 @@ struct run_request {
 	struct store_build build;
 	const char *kind;                 /* "run" */
 	const char *log_dir;              /* logs/<uuid>/<run>.log go beneath */
+	const char *trace_dir;            /* NULL: none; exists; <uuid>-<run>.jsonl, every allocation (docs/trace.md) */
 	enum run_progress progress;       /* to stderr */
 	bool fail_fast;
 	bool color;

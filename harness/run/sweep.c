@@ -89,7 +89,12 @@ static void job_text(const struct carry *c, const struct sweep_item *item, const
 		.measure = item->measure,
 	};
 
-	spec_job(&point, run_id, describe_hash(c->s->req->describe), NULL, out);
+	struct tm_str trace = TM_STR_INIT;
+
+	if (c->s->req->trace_dir)
+		tm_str_addf(&trace, "%s/%.8s-%" PRId64 ".jsonl", c->s->req->trace_dir, c->s->uuid, item->run_id);
+	spec_job(&point, run_id, describe_hash(c->s->req->describe), trace.n ? trace.s : NULL, out);
+	tm_str_free(&trace);
 }
 
 static void show_end(struct carry *c, const struct outcome *o, const struct attempt *a)

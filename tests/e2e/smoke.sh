@@ -24,6 +24,22 @@ equal "$(sql "SELECT (SELECT max(v) FROM value JOIN metric USING(metric_id) JOIN
 	(SELECT max(v) FROM value JOIN metric USING(metric_id) JOIN run USING(run_id) JOIN config USING(config_id)
 	WHERE name = 'mem.requested.peak' AND checkpoint = 'none' AND batch = 8)")" 1 "block below none"
 
+# every allocation of a run, on request
+expect 0 tm run bert -s model=bert-tiny -s seq=64 --trace "$TMP/traces" --progress none
+trace=$(ls "$TMP"/traces/*.jsonl)
+python3 - "$trace" "$(sql "SELECT v FROM value JOIN metric USING(metric_id) WHERE name = 'mem.requested.peak' ORDER BY run_id DESC LIMIT 1")" <<'P' || fail "the trace does not add up to the peak"
+import json, sys
+live, peak = {}, 0
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    if e.get("e") == "alloc":
+        live[e["id"]] = e["bytes"]
+        peak = max(peak, sum(live.values()))
+    elif e.get("e") == "free":
+        live.pop(e["id"])
+sys.exit(peak != float(sys.argv[2]))
+P
+
 expect 0 tm report --out "$TMP/report"
 [ -s "$TMP/report/index.html" ] || fail "no index.html"
 xmllint --noout "$TMP/report/index.html" || fail "index.html is not well-formed"

@@ -42,6 +42,7 @@ struct event_step {
 	int64_t us, tokens, samples;
 	bool has_loss, skipped;
 	double loss;
+	double scale;                     /* loss scale the step ran with; 0: none */
 	uint64_t live;                    /* requested bytes alive behind the step, or EVENT_LIVE_UNKNOWN */
 	const char *phase;                /* "warmup", "train", "eval" */
 };

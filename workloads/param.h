@@ -25,6 +25,17 @@ enum param_type {
 	PARAM_LIST,       /* struct param_list: of text; a YAML sequence, JSON array of strings */
 };
 
+/*
+ * An integer that may be drawn anew in each step: written 128, or
+ * {choices: [64, 128]} (also choices:64,128 on the command line); JSON 128 or
+ * {"choices": [64, 128]}. n is 1 where it is fixed. Order and repeats count.
+ */
+struct param_drawn {
+	size_t n;
+	const int64_t *v;
+};
+int64_t param_drawn_max(const struct param_drawn *d);
+
 struct param_list {
 	size_t n;
 	const char *const *v;     /* n entries and a NULL behind them */
@@ -40,6 +51,13 @@ struct param {
 	const char *help;         /* one line */
 	const char *const *choices;       /* NULL-terminated; "old=new" entries are aliases, rewritten to new */
 	bool required_nonempty;   /* TEXT, LIST */
+	bool drawn;               /* INT: the member is a struct param_drawn */
+	/*
+	 * Changes where and how something is computed or kept, but no bit of a
+	 * loss or gradient on a deterministic device (checkpoint, allocator, cap).
+	 * Runs that differ only in such parameters must show the same losses.
+	 */
+	bool same_numbers;
 	bool unhashed;            /* does not change what is computed or measured, so not part of a configuration's hash */
 };
 

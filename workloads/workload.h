@@ -41,6 +41,7 @@ struct step_result {
 	double loss;
 	const char *phase;                /* NULL: "train"; "eval" steps are counted apart */
 	bool skipped;                     /* an optimiser step that was not taken (fp16 overflow): no work */
+	double scale;                     /* loss scale the step ran with; 0: none */
 };
 
 enum workload_uses {
@@ -68,6 +69,8 @@ struct workload {
 	void (*fini)(struct run *run);
 	/* Replaces init/step/metrics and the shared loop (exec). Must emit the result itself. */
 	int (*drive)(struct run *run, struct tm_err *err);
+	/* Does a step differ from the one before in what it asks of memory (drawn lengths)? NULL: no. */
+	bool (*varies)(const void *opts);
 	/* Adds to the describe object: presets, examples. May be NULL. */
 	void (*describe)(json_t *workload);
 };

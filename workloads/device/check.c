@@ -236,6 +236,43 @@ void op_check_attention_bwd(const struct op_attention_bwd *a)
 	want_apart(op, a->dqkv, a->qkv);
 }
 
+static void flash_shapes(const char *op, const struct tensor *out, const struct tensor *qkv, const struct tensor *lse,
+			 const struct tensor *lengths, int64_t heads, float p)
+{
+	int64_t batch, tokens, width;
+
+	want(op, "out", out, out->dtype);
+	if (out->rank != 3)
+		BUG("%s: tensor out has rank %d, expected 3 (B,T,C)", op, out->rank);
+	batch = out->shape[0];
+	tokens = out->shape[1];
+	width = out->shape[2];
+	if (heads < 1 || width % heads)
+		BUG("%s: width %lld does not divide by %lld heads", op, (long long)width, (long long)heads);
+	want_n(op, "qkv", qkv, out->dtype, batch * tokens * 3 * width);
+	want_n(op, "lse", lse, DT_F32, batch * heads * tokens);
+	if (tensor_cols(lse) != tokens)
+		BUG("%s: lse has rows of %lld, expected %lld tokens", op, (long long)tensor_cols(lse), (long long)tokens);
+	if (tensor_here(lengths))
+		want_n(op, "lengths", lengths, DT_I32, batch);
+	want_rate(op, p);
+}
+
+void op_check_flash_fwd(const struct op_flash_fwd *a)
+{
+	flash_shapes("flash_fwd", a->out, a->qkv, a->lse, a->lengths, a->heads, a->dropout_p);
+}
+
+void op_check_flash_bwd(const struct op_flash_bwd *a)
+{
+	const char *op = "flash_bwd";
+
+	flash_shapes(op, a->dout, a->qkv, a->lse, a->lengths, a->heads, a->dropout_p);
+	WANT_N(out, a->dout->dtype, tensor_n(a->dout));
+	WANT_N(dqkv, a->dout->dtype, tensor_n(a->qkv));
+	want_apart(op, a->dqkv, a->qkv);
+}
+
 void op_check_gelu_fwd(const struct op_gelu_fwd *a)
 {
 	const char *op = "gelu_fwd";
@@ -273,6 +310,26 @@ void op_check_dropout_bwd(const struct op_dropout_bwd *a)
 	want_rate(op, a->p);
 }
 
+void op_check_gather_rows(const struct op_gather_rows *a)
+{
+	const char *op = "gather_rows";
+
+	want(op, "x", a->x, a->x->dtype);
+	WANT_N(out, a->x->dtype, tensor_rows(a->out) * tensor_cols(a->x));
+	WANT_N(rows, DT_I32, tensor_rows(a->out));
+	want_apart(op, a->out, a->x);
+}
+
+void op_check_scatter_rows(const struct op_scatter_rows *a)
+{
+	const char *op = "scatter_rows";
+
+	want(op, "x", a->x, a->x->dtype);
+	WANT_N(out, a->x->dtype, tensor_rows(a->out) * tensor_cols(a->x));
+	WANT_N(rows, DT_I32, tensor_rows(a->x));
+	want_apart(op, a->out, a->x);
+}
+
 void op_check_loss(const struct op_loss *a)
 {
 	const char *op = "loss";
@@ -298,19 +355,61 @@ void op_check_clip_factor(const struct op_clip_factor *a)
 	const char *op = "clip_factor";
 
 	WANT_N(out, DT_F32, 1);
-	WANT_N(squares, DT_F32, 1);
+	WANT(squares, DT_F32);
+}
+
+void op_check_scale_update(const struct op_scale_update *a)
+{
+	const char *op = "scale_update";
+
+	WANT_N(state, DT_F32, SCALE_N);
+	WANT_N(factor, DT_F32, 1);
+	WANT(squares, DT_F32);
+	if (!(a->floor > 0 && a->ceiling >= a->floor && a->growth >= 1 && a->backoff > 0 && a->backoff <= 1) ||
+	    a->growth_every < 1)
+		BUG("scale_update: floor %g, ceiling %g, growth %g every %lld, backoff %g", (double)a->floor,
+		    (double)a->ceiling, (double)a->growth, (long long)a->growth_every, (double)a->backoff);
+}
+
+/* What the two optimisers have in common. */
+static void update_types(const char *op, const struct tensor *w, const struct tensor *master, const struct tensor *g,
+			 const struct tensor *factor, const struct tensor *scale, int64_t step)
+{
+	want(op, "w", w, w->dtype);
+	if (!dtype_is_real(w->dtype))
+		BUG("%s: weights of type %s", op, dtype_name[w->dtype]);
+	if (tensor_here(master)) {
+		if (w->dtype == DT_F32 || (master->dtype != DT_F32 && (master->dtype != DT_I16 || w->dtype != DT_BF16)))
+			BUG("%s: master of type %s behind weights of type %s", op, dtype_name[master->dtype],
+			    dtype_name[w->dtype]);
+		want_n(op, "master", master, master->dtype, tensor_n(w));
+	} else if (w->dtype == DT_F16) {
+		BUG("%s: f16 weights have a master", op);
+	}
+	want_n(op, "g", g, g->dtype == DT_F32 ? DT_F32 : w->dtype, tensor_n(w));
+	if (tensor_here(factor))
+		want_n(op, "factor", factor, DT_F32, 1);
+	if (tensor_here(scale))
+		want_n(op, "scale", scale, DT_F32, SCALE_N);
+	if (step < 1)
+		BUG("%s: step %lld, expected 1 or more", op, (long long)step);
+}
+
+static void want_moment(const char *op, const char *name, const struct tensor *t, int64_t n)
+{
+	want_n(op, name, t, t->dtype == DT_BF16 ? DT_BF16 : DT_F32, n);
 }
 
 void op_check_adamw(const struct op_adamw *a)
 {
-	const char *op = "adamw";
+	update_types("adamw", a->w, a->master, a->g, a->factor, a->scale, a->step);
+	want_moment("adamw", "m", a->m, tensor_n(a->w));
+	want_moment("adamw", "v", a->v, tensor_n(a->w));
+}
 
-	WANT(w, DT_F32);
-	WANT_N(m, DT_F32, tensor_n(a->w));
-	WANT_N(v, DT_F32, tensor_n(a->w));
-	WANT_N(g, DT_F32, tensor_n(a->w));
-	if (tensor_here(a->factor))
-		WANT_N(factor, DT_F32, 1);
-	if (a->step < 1)
-		BUG("adamw: step %lld, expected 1 or more", (long long)a->step);
+void op_check_sgd(const struct op_sgd *a)
+{
+	update_types("sgd", a->w, a->master, a->g, a->factor, a->scale, a->step);
+	if (tensor_here(a->m))
+		want_moment("sgd", "m", a->m, tensor_n(a->w));
 }

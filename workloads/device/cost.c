@@ -3,9 +3,11 @@
  * backend: the planner's estimate and the run's accounting must not differ.
  *
  * FLOPs: a multiply, an add, a comparison, a division, a square root and a
- * transcendental function count one each; a GEMM counts 2·M·N·K. Attention is
- * materialised, so causal attention counts the whole square, since the whole
- * square is computed. Conversions and random numbers count nothing.
+ * transcendental function count one each; a GEMM counts 2·M·N·K. Materialised
+ * attention counts the whole square also where it is causal, since the whole
+ * square is computed; flash counts the pairs at and below the diagonal, since
+ * tiles above it are left out. Lengths are not looked at. Conversions and random
+ * numbers count nothing.
  * Bytes: each tensor an operation reads and each it writes, once; a tensor
  * that is updated in place counts twice.
  */
@@ -23,6 +25,8 @@ enum {
 	COST_GELU_ERF_BWD = 9,  /* cumulative 4; density 3; combine 2 */
 	COST_LOSS = 4,          /* maximum, subtract, exp, sum */
 	COST_LOSS_GRAD = 2,     /* divide, scale */
+	COST_SGD = 5,           /* clip 1; decay 2; update 2 */
+	COST_SGD_MOMENTUM = 2,  /* multiply, add */
 	COST_ADAMW = 14,        /* clip 1; decay 1; m 3; v 4; root 1; denominator 2; update 2 */
 };
 
@@ -122,6 +126,32 @@ void op_cost_attention_bwd(const struct op_attention_bwd *a, double *flops, doub
 	*bytes = bytes_of(a->dqkv) + bytes_of(a->dout) + bytes_of(a->qkv) + bytes_of(a->probs) + bytes_of(a->lengths);
 }
 
+/* Pairs of query and key that count. */
+static double flash_pairs(const struct tensor *lse, bool causal)
+{
+	double tokens = (double)tensor_cols(lse);
+
+	return causal ? n_of(lse) * (tokens + 1) / 2 : n_of(lse) * tokens;
+}
+
+void op_cost_flash_fwd(const struct op_flash_fwd *a, double *flops, double *bytes)
+{
+	double pairs = flash_pairs(a->lse, a->causal), head_dim = (double)(tensor_cols(a->out) / a->heads);
+
+	*flops = 2 * 2 * pairs * head_dim + (COST_SOFTMAX_FWD + (a->dropout_p > 0 ? 1 : 0)) * pairs;
+	*bytes = bytes_of(a->out) + bytes_of(a->lse) + bytes_of(a->qkv) + bytes_of(a->lengths);
+}
+
+/* The scores are computed again: five GEMMs, and the exponentials. */
+void op_cost_flash_bwd(const struct op_flash_bwd *a, double *flops, double *bytes)
+{
+	double pairs = flash_pairs(a->lse, a->causal), head_dim = (double)(tensor_cols(a->dout) / a->heads);
+
+	*flops = 5 * 2 * pairs * head_dim + (2 + COST_SOFTMAX_BWD + (a->dropout_p > 0 ? 2 : 0)) * pairs;
+	*bytes = bytes_of(a->dqkv) + bytes_of(a->dout) + bytes_of(a->qkv) + bytes_of(a->out) + bytes_of(a->lse)
+	       + bytes_of(a->lengths);
+}
+
 void op_cost_gelu_fwd(const struct op_gelu_fwd *a, double *flops, double *bytes)
 {
 	*flops = (a->kind == GELU_TANH ? COST_GELU_TANH_FWD : COST_GELU_ERF_FWD) * n_of(a->x);
@@ -146,6 +176,18 @@ void op_cost_dropout_bwd(const struct op_dropout_bwd *a, double *flops, double *
 	*bytes = bytes_of(a->dx) + bytes_of(a->dy);
 }
 
+void op_cost_gather_rows(const struct op_gather_rows *a, double *flops, double *bytes)
+{
+	*flops = 0;
+	*bytes = 2 * bytes_of(a->out) + bytes_of(a->rows);
+}
+
+void op_cost_scatter_rows(const struct op_scatter_rows *a, double *flops, double *bytes)
+{
+	*flops = 0;
+	*bytes = bytes_of(a->out) + bytes_of(a->x) + bytes_of(a->rows);
+}
+
 void op_cost_loss(const struct op_loss *a, double *flops, double *bytes)
 {
 	double seen = (double)tensor_rows(a->logits) * (double)a->vocab;
@@ -157,17 +199,31 @@ void op_cost_loss(const struct op_loss *a, double *flops, double *bytes)
 void op_cost_sum_squares(const struct op_sum_squares *a, double *flops, double *bytes)
 {
 	*flops = 2 * n_of(a->x);
-	*bytes = bytes_of(a->x) + 2 * bytes_of(a->out);
+	*bytes = bytes_of(a->x) + (a->accumulate ? 2 : 1) * bytes_of(a->out);
 }
 
 void op_cost_clip_factor(const struct op_clip_factor *a, double *flops, double *bytes)
 {
-	*flops = 4;
+	*flops = 3 + n_of(a->squares);
 	*bytes = bytes_of(a->out) + bytes_of(a->squares);
+}
+
+void op_cost_scale_update(const struct op_scale_update *a, double *flops, double *bytes)
+{
+	*flops = 8 + n_of(a->squares);
+	*bytes = 2 * bytes_of(a->state) + bytes_of(a->factor) + bytes_of(a->squares);
 }
 
 void op_cost_adamw(const struct op_adamw *a, double *flops, double *bytes)
 {
 	*flops = COST_ADAMW * n_of(a->w);
-	*bytes = 2 * (bytes_of(a->w) + bytes_of(a->m) + bytes_of(a->v)) + bytes_of(a->g) + bytes_of(a->factor);
+	*bytes = 2 * (bytes_of(a->w) + bytes_of(a->master) + bytes_of(a->m) + bytes_of(a->v)) + bytes_of(a->g)
+	       + bytes_of(a->factor) + bytes_of(a->scale);
+}
+
+void op_cost_sgd(const struct op_sgd *a, double *flops, double *bytes)
+{
+	*flops = (COST_SGD + (tensor_here(a->m) ? COST_SGD_MOMENTUM : 0)) * n_of(a->w);
+	*bytes = 2 * (bytes_of(a->w) + bytes_of(a->master) + bytes_of(a->m)) + bytes_of(a->g)
+	       + bytes_of(a->factor) + bytes_of(a->scale);
 }

@@ -25,7 +25,7 @@ const char *const device_op_name[DEVICE_OP_N] = {
 #undef X
 };
 
-const char *const device_phase_name[DEVICE_PHASE_N] = { "load", "forward", "backward", "update", "eval" };
+const char *const device_phase_name[DEVICE_PHASE_N] = { "load", "forward", "recompute", "backward", "update", "eval" };
 
 /* ---- registry ------------------------------------------------------- */
 
@@ -114,13 +114,14 @@ int device_open(const char *name, int threads, struct device **out, struct tm_er
 		return rc;
 	dev = tm_xcalloc(1, sizeof *dev);
 	dev->backend = backend;
+	dev->workspaces = backend->workspaces;
 	dev->phase = device_phase_name[0];
 	rc = backend->open(dev, arg, threads, err);
 	if (rc) {
 		free(dev);
 		return rc;
 	}
-	BUG_ON(dev->threads < 1);
+	BUG_ON(dev->threads < 1 || !dev->workspaces);
 	*out = dev;
 	return 0;
 }
@@ -141,7 +142,7 @@ struct mem_driver *device_driver(struct device *dev, struct tm_err *err)
 
 static void check_size(const char *what, const struct tensor *t, uint64_t bytes)
 {
-	if (!tensor_here(t) || (uint64_t)tensor_n(t) * dtype_bytes[t->dtype] != bytes)
+	if (!tensor_here(t) || tensor_bytes(t) != bytes)
 		BUG("%s of %llu bytes does not fit its tensor", what, (unsigned long long)bytes);
 }
 
@@ -268,7 +269,7 @@ static void mutate(struct device *dev, enum device_op op, const void *a)
 	default: BUG("no mutation is defined for %s", device_op_name[op]);
 	}
 
-	uint64_t bytes = (uint64_t)tensor_n(out) * sizeof(float);
+	uint64_t bytes = tensor_bytes(out);
 	float *host = tm_xmalloc(bytes);
 	struct tensor target = *out;
 
@@ -298,7 +299,7 @@ int op_##name(struct device *dev, const struct op_##name *a, struct tm_err *err)
 	op_check_##name(a); \
 	if (!ops->name) \
 		return not_offered(dev, OP_##name, err); \
-	rc = call_begin(dev, OP_##name, ops->name##_ws ? ops->name##_ws(dev, a) : 0, &call, err); \
+	rc = call_begin(dev, OP_##name, dev->workspaces->name ? dev->workspaces->name(a) : 0, &call, err); \
 	if (rc) \
 		return rc; \
 	rc = ops->name(dev, a, call_workspace(&call), err); \

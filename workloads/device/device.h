@@ -11,25 +11,36 @@
 
 struct device;
 
-#define DEVICE_VERSION 1
+#define DEVICE_VERSION 2
 
-/*
- * What a backend fills in. For each operation a function that computes it
- * (ws: the workspace, NULL if it asked for none) and one that says how many
- * bytes of workspace it wants for these arguments (NULL: none).
- */
+/* What a backend fills in: for each operation a function that computes it (ws: its workspace, NULL if it asked for none). */
 struct device_table {
-#define X(name) \
-	int (*name)(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err); \
-	uint64_t (*name##_ws)(struct device *dev, const struct op_##name *a);
+#define X(name) int (*name)(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err);
 	DEVICE_OPS(X)
 #undef X
 };
+
+/*
+ * And beside it, for each operation, how many bytes of workspace it wants
+ * for these arguments (NULL: none). A table of its own, since it follows from
+ * shapes alone: the planning device asks it without having the backend, so it
+ * is part of the program and needs none of the backend's libraries. One file
+ * a backend: workspace_cpu.c, and its name in workspace.c.
+ */
+struct device_workspaces {
+#define X(name) uint64_t (*name)(const struct op_##name *a);
+	DEVICE_OPS(X)
+#undef X
+};
+extern const struct device_workspaces device_workspaces_cpu;
+/* By the backend's name; NULL where there is none. */
+const struct device_workspaces *device_workspaces_find(const char *backend);
 
 struct device_backend {
 	int version;
 	const char *name, *help;          /* "cpu" */
 	const struct device_table *ops;
+	const struct device_workspaces *workspaces;     /* a planning device: NULL, open() sets the device's */
 	/* `arg`: what follows the colon in the device name ("1" of cuda:1), or "". threads 0: all. */
 	int (*open)(struct device *dev, const char *arg, int threads, struct tm_err *err);
 	void (*close)(struct device *dev);
@@ -49,7 +60,7 @@ struct device_backend {
 const struct device_backend *tidemark_device_backend(void);
 typedef const struct device_backend *device_entry(void);
 
-enum { DEVICE_PHASE_N = 5 };
+enum { DEVICE_PHASE_N = 6 };
 extern const char *const device_phase_name[DEVICE_PHASE_N];
 
 struct op_account {
@@ -61,10 +72,11 @@ struct op_account {
 
 struct device {
 	const struct device_backend *backend;
+	const struct device_workspaces *workspaces;
 	struct mem *mem;                  /* the run's; not owned; set before the first operation */
 	void *priv;                       /* the backend's */
 	int threads;
-	const char *phase;                /* "forward", "backward", "update"; set by device_set_phase */
+	const char *phase;                /* set by device_set_phase */
 	int64_t blas_sum_ns;              /* summed over threads; the backend adds to it atomically */
 	struct op_account account[DEVICE_OP_N][DEVICE_PHASE_N];   /* by device_phase_index */
 };
@@ -97,8 +109,9 @@ int device_download(struct device *dev, void *dst, const struct tensor *src, uin
 int device_sync(struct device *dev, struct tm_err *err);
 
 /*
- * Also sets the phase of the run's memory. Phases: load, forward, backward,
- * update, eval; another one is a BUG.
+ * Also sets the phase of the run's memory. Phases: load, forward, recompute
+ * (what a checkpoint policy makes again, within backward), backward, update,
+ * eval; another one is a BUG.
  */
 void device_set_phase(struct device *dev, const char *phase);
 int device_phase_index(const char *phase);

@@ -4,7 +4,8 @@
 
 #include "memory/memory.h"
 
-enum dtype { DT_F32, DT_I32, DT_N };
+/* I16 holds the low half of a split master weight; only the update reads it. */
+enum dtype { DT_F32, DT_BF16, DT_F16, DT_I32, DT_I16, DT_N };
 extern const char *const dtype_name[DT_N];
 extern const uint8_t dtype_bytes[DT_N];
 
@@ -12,6 +13,7 @@ extern const uint8_t dtype_bytes[DT_N];
 
 struct tensor {
 	struct mem_block *block;          /* NULL: absent */
+	uint64_t offset;                  /* bytes into the block; 0 but in a view */
 	enum dtype dtype;
 	int rank;
 	int64_t shape[TENSOR_RANK_MAX];
@@ -20,8 +22,18 @@ struct tensor {
 /* Row-major and dense. `rank` further int64_t arguments give the shape. */
 int tensor_new(struct mem *mem, struct tensor *t, enum mem_category category, const char *name,
 	       enum dtype dtype, struct tm_err *err, int rank, ...);
-/* Releases the block and leaves the tensor absent; fine on an absent one. */
+/* The same with the shape of another tensor. */
+int tensor_like(struct mem *mem, struct tensor *t, enum mem_category category, const char *name,
+		enum dtype dtype, const struct tensor *shape, struct tm_err *err);
+/* Releases the block and leaves the tensor absent; fine on an absent one. A view is not dropped: BUG. */
 void tensor_drop(struct mem *mem, struct tensor *t);
+/* Rows first … first + n - 1 of t as an (n, columns) tensor in the same block, valid as long as t is. */
+struct tensor tensor_rows_of(const struct tensor *t, int64_t first, int64_t n);
+
+static inline bool dtype_is_real(enum dtype d)
+{
+	return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+}
 
 static inline bool tensor_here(const struct tensor *t)
 {
@@ -48,14 +60,25 @@ static inline int64_t tensor_rows(const struct tensor *t)
 	return tensor_n(t) / tensor_cols(t);
 }
 
+static inline uint64_t tensor_bytes(const struct tensor *t)
+{
+	return (uint64_t)tensor_n(t) * dtype_bytes[t->dtype];
+}
+
+/* Where it begins, on a device whose addresses are pointers. */
+static inline void *tensor_data(const struct tensor *t)
+{
+	return (void *)(uintptr_t)(t->block->addr + t->offset);
+}
+
 static inline float *tensor_f32(const struct tensor *t)
 {
-	return (float *)(uintptr_t)t->block->addr;
+	return tensor_data(t);
 }
 
 static inline int32_t *tensor_i32(const struct tensor *t)
 {
-	return (int32_t *)(uintptr_t)t->block->addr;
+	return tensor_data(t);
 }
 
 #endif

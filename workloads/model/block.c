@@ -20,7 +20,7 @@
 static const char *const slot_name[SLOT_N] = {
 	[SLOT_IN] = "residual",
 	[SLOT_NORM1] = "norm1", [SLOT_MEAN1] = "norm1.mean", [SLOT_RSTD1] = "norm1.rstd",
-	[SLOT_QKV] = "qkv", [SLOT_PROBS] = "probs", [SLOT_ATT] = "attention", [SLOT_MID] = "mid",
+	[SLOT_QKV] = "qkv", [SLOT_PROBS] = "probs", [SLOT_LSE] = "lse", [SLOT_ATT] = "attention", [SLOT_MID] = "mid",
 	[SLOT_NORM2] = "norm2", [SLOT_MEAN2] = "norm2.mean", [SLOT_RSTD2] = "norm2.rstd",
 	[SLOT_FC1] = "fc1", [SLOT_GELU] = "gelu",
 };
@@ -218,7 +218,7 @@ static int make_again(struct pass *p, int64_t l, uint32_t want, uint32_t later)
 int layer_forward(struct pass *p, int64_t l)
 {
 	for (size_t i = 0; i < TM_ARRAY_N(makers); i++) {
-		uint32_t keep = p->m->policy->keep;
+		uint32_t keep = p->m->how.policy.keep;
 		int rc = run_maker(p, l, &makers[i]);
 
 		if (rc)

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 
 
-int model_new(const struct model_config *cfg, const struct model_policy *policy, struct device *dev,
+int model_new(const struct model_config *cfg, const struct model_method *how, struct device *dev,
 	      uint64_t seed, struct model **out, struct tm_err *err)
 {
 	struct model *m = tm_xcalloc(1, sizeof *m);
 	int rc;
 
 	m->cfg = *cfg;
-	m->policy = policy;
+	m->how = *how;
 	m->dev = dev;
 	m->mem = dev->mem;
 	m->seed = seed;
@@ -56,6 +56,8 @@ static void drop_all(struct pass *p)
 	tensor_drop(p->m->mem, &p->b->ids);
 	tensor_drop(p->m->mem, &p->b->types);
 	tensor_drop(p->m->mem, &p->b->targets);
+	tensor_drop(p->m->mem, &p->b->lengths);
+	tensor_drop(p->m->mem, &p->b->rows);
 	for (int64_t l = 0; l <= p->m->cfg.layers; l++)
 		layer_drop(p, l);
 }
@@ -94,5 +96,7 @@ void model_batch_drop(struct model *m, struct model_batch *b)
 	tensor_drop(m->mem, &b->ids);
 	tensor_drop(m->mem, &b->types);
 	tensor_drop(m->mem, &b->targets);
+	tensor_drop(m->mem, &b->lengths);
+	tensor_drop(m->mem, &b->rows);
 	tensor_drop(m->mem, &b->losses);
 }

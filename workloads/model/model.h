@@ -30,16 +30,29 @@
 
 /* ---- parameters -------------------------------------------------------- */
 
+/* How numbers are kept, from the parameters precision, master, optimizer_state and accum (train/precision.c). */
+enum model_master { MASTER_NONE, MASTER_F32, MASTER_SPLIT };
+struct model_types {
+	enum dtype type;                  /* F of ops.h: weights and activations */
+	enum dtype gradient;              /* G: F with one micro-batch a step, f32 where several add up */
+	enum model_master master;         /* what stands behind 16-bit weights: nothing, f32, or the low 16 bits */
+	enum dtype state;                 /* of the optimiser's moments: f32 or bf16 */
+	bool tf32;
+};
+
 struct model_param {
-	/* "h.0.attn.c_attn.weight", and with ".m" and ".v"; interned in the run's memory */
-	const char *name, *m_name, *v_name;
+	/* "h.0.attn.c_attn.weight", and with ".master", ".m" and ".v"; interned in the run's memory */
+	const char *name, *master_name, *m_name, *v_name;
 	int rank;                         /* 1 or 2 */
 	int64_t shape[2];
 	double init_std;                  /* normal with this deviation, or the constant below where 0 */
 	float init_value;
 	bool decay;                       /* weight decay applies: matrices, tables included */
-	/* One block each; g lives from backward to the update, m and v from the first update on. */
-	struct tensor w, g, m, v;
+	/*
+	 * One block each; g lives from backward to the update, m and v from the
+	 * first update on; master (category optimizer) is born with w.
+	 */
+	struct tensor w, master, g, m, v;
 };
 
 /* A linear layer or a norm; bias may be NULL. */
@@ -59,7 +72,8 @@ enum slot {
 	SLOT_IN,                          /* r[l] (B,T,C) */
 	SLOT_NORM1, SLOT_MEAN1, SLOT_RSTD1,
 	SLOT_QKV,                         /* (B,T,3C) */
-	SLOT_PROBS,                       /* (B,H,T,T), softmax before dropout */
+	SLOT_PROBS,                       /* (B,H,T,T), softmax before dropout; materialised attention */
+	SLOT_LSE,                         /* (B,H,T) f32, log-sum-exp; flash attention */
 	SLOT_ATT,                         /* (B,T,C) */
 	SLOT_MID,                         /* m (B,T,C) */
 	SLOT_NORM2, SLOT_MEAN2, SLOT_RSTD2,
@@ -75,19 +89,32 @@ struct model_saved {
 /*
  * What a checkpoint policy keeps between forward and backward, as bits
  * 1 << enum slot; the rest is dropped behind its last use and made again
- * in backward. `none` keeps all, `block` the layer's input.
+ * in backward (phase "recompute"). `none` keeps all, `block` the layer's
+ * input. every:K keeps one input in K layers: backward runs the K layers of
+ * a segment forward again, keeping all of them, then backward through them.
  */
 struct model_policy {
 	const char *name;
 	uint32_t keep;
+	int64_t every;                    /* K of every:K; 0: each layer keeps `keep` */
 };
-const struct model_policy *model_policy_find(const char *name);   /* NULL: none */
+/* By the value of the parameter `checkpoint` ("mlp+qkv", "every:2"); TM_EINVALID with the list. */
+int model_policy_parse(const char *text, struct model_policy *out, struct tm_err *err);
+
+/* How the step is carried out; what model_new is told beside the shape. */
+struct model_method {
+	struct model_types types;
+	struct model_policy policy;
+	bool flash;                       /* attention without the (B,H,T,T) tensor */
+	int64_t loss_chunks;              /* pieces of rows in which logits, loss and head gradients are made; 1: all at once */
+	bool masked_only;                 /* BERT: only chosen positions go through the head (model_batch.rows) */
+};
 
 /* ---- the model -------------------------------------------------------------- */
 
 struct model {
 	struct model_config cfg;
-	const struct model_policy *policy;
+	struct model_method how;
 	struct device *dev;
 	struct mem *mem;
 	uint64_t seed;
@@ -117,7 +144,7 @@ struct model {
  * into the residual stream of GPT 0.02 / √(2 L) (Radford et al. 2019), norms 1,
  * biases 0; parameter i draws from site DRAW_SITE_INIT + i.
  */
-int model_new(const struct model_config *cfg, const struct model_policy *policy, struct device *dev,
+int model_new(const struct model_config *cfg, const struct model_method *how, struct device *dev,
 	      uint64_t seed, struct model **out, struct tm_err *err);
 void model_free(struct model *model);     /* NULL is fine */
 
@@ -126,10 +153,13 @@ struct model_batch {
 	int64_t batch, seq;
 	struct tensor ids;                /* (B,T) */
 	struct tensor types;              /* (B,T); BERT only */
-	struct tensor targets;            /* (B,T); negative: not counted */
+	struct tensor lengths;            /* (B); BERT with random lengths only */
+	struct tensor rows;               /* (M); with masked_only: which of the B·T rows the head sees, negative: none */
+	struct tensor targets;            /* (B,T), with masked_only (M); negative: not counted */
 	float loss_scale;                 /* of the sum of losses, so that gradients are of the mean */
+	const struct tensor *scale_by;    /* fp16: state of scale_update, else NULL */
 	uint32_t step, micro;             /* where dropout is in its sequence */
-	struct tensor losses;             /* out: (B,T) nats a position, category logits; the caller drops it */
+	struct tensor losses;             /* out: f32 nats, shape of targets, category logits; the caller drops it */
 };
 
 /*

@@ -6,22 +6,55 @@
 #include "model/model.h"
 
 #include "base/mem.h"
+#include "base/num.h"
+#include "base/str.h"
 
 #include <string.h>
 
+#define BIT(slot) (1u << (slot))
+#define ALL (BIT(SLOT_N) - 1)
+#define NORMS (BIT(SLOT_NORM1) | BIT(SLOT_NORM2))
 
-#define ALL ((1u << SLOT_N) - 1)
-
+/*
+ * Under post-LN the input is what norm1 reads and the layer before left, so
+ * the same masks keep both norms' inputs there, and fc2 is never redone.
+ */
 static const struct model_policy policies[] = {
-	{ "none", ALL },
-	/* The input only: also under post-LN, where it is the input of norm1, so that fc2 is never redone. */
-	{ "block", 1u << SLOT_IN },
+	{ .name = "none", .keep = ALL },
+	{ .name = "gelu", .keep = ALL & ~BIT(SLOT_GELU) },
+	{ .name = "gelu+ln", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS) },
+	{ .name = "mlp", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS | BIT(SLOT_FC1)) },
+	{ .name = "mlp+qkv", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS | BIT(SLOT_FC1) | BIT(SLOT_QKV)) },
+	/* Korthikanti et al. 2022: only what grows with the square of the length. */
+	{ .name = "selective", .keep = ALL & ~BIT(SLOT_PROBS) },
+	{ .name = "block", .keep = BIT(SLOT_IN) },
 };
 
-const struct model_policy *model_policy_find(const char *name)
+static int parse_every(const char *text, struct model_policy *out, struct tm_err *err)
 {
-	for (size_t i = 0; i < TM_ARRAY_N(policies); i++)
-		if (!strcmp(policies[i].name, name))
-			return &policies[i];
-	return NULL;
+	int64_t every;
+
+	if (tm_parse_i64(text, &every) || every < 1)
+		return tm_fail(err, TM_EINVALID, "checkpoint every:%.40s: expected every:K with K of 1 or more layers", text);
+	*out = (struct model_policy){ .name = "every", .keep = BIT(SLOT_IN), .every = every };
+	return 0;
+}
+
+int model_policy_parse(const char *text, struct model_policy *out, struct tm_err *err)
+{
+	struct tm_str list = TM_STR_INIT;
+	int rc;
+
+	if (!strncmp(text, "every:", 6))
+		return parse_every(text + 6, out, err);
+	for (size_t i = 0; i < TM_ARRAY_N(policies); i++) {
+		if (!strcmp(policies[i].name, text)) {
+			*out = policies[i];
+			return 0;
+		}
+		tm_str_addf(&list, "%s, ", policies[i].name);
+	}
+	rc = tm_fail(err, TM_EINVALID, "checkpoint %.40s: expected one of %severy:K", text, list.s);
+	tm_str_free(&list);
+	return rc;
 }

@@ -11,7 +11,7 @@ static int clip_factor(const struct optim *o, struct model *m, struct tensor *fa
 	if (!rc)
 		rc = op_fill(m->dev, &(struct op_fill){ &squares, 0 }, err);
 	for (size_t i = 0; i < m->param_n && !rc; i++)
-		rc = op_sum_squares(m->dev, &(struct op_sum_squares){ &squares, &m->param[i].g }, err);
+		rc = op_sum_squares(m->dev, &(struct op_sum_squares){ .out = &squares, .x = &m->param[i].g, .accumulate = true }, err);
 	if (!rc)
 		rc = tensor_new(m->mem, factor, MEM_WORKSPACE, "clip.factor", DT_F32, err, 1, (int64_t)1);
 	if (!rc)

@@ -23,17 +23,20 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 {
 	struct trainer *t = tm_xcalloc(1, sizeof *t);
 	size_t rows = (size_t)(o->batch * o->seq);
+	struct model_method how = { .loss_chunks = 1 };
 	int rc;
 
 	t->opts = *o;
 	t->dev = dev;
 	rc = train_config(o, kind, &t->cfg, NULL, err);
 	if (!rc)
+		rc = model_policy_parse(o->checkpoint, &how.policy, err);
+	if (!rc)
 		rc = data_new(o->data, &t->cfg, o->seq, seed, &t->data, err);
 	if (rc)
 		goto out;
 	device_set_phase(dev, "load");
-	rc = model_new(&t->cfg, model_policy_find(o->checkpoint), dev, seed, &t->model, err);
+	rc = model_new(&t->cfg, &how, dev, seed, &t->model, err);
 	if (rc)
 		goto out;
 	t->ids = calloc((size_t)o->accum * rows, sizeof *t->ids);

@@ -120,23 +120,6 @@ static void forward_tile(struct device *dev, const struct attention *at, const s
 		.c = out + head->out + row * at->width, .ldc = at->width });
 }
 
-static uint64_t scores_bytes(const struct tensor *probs)
-{
-	return (uint64_t)tensor_n(probs) * sizeof(float);
-}
-
-uint64_t cpu_attention_fwd_ws(struct device *dev, const struct op_attention_fwd *a)
-{
-	(void)dev;
-	return a->dropout_p > 0 ? scores_bytes(a->probs) : 0;
-}
-
-uint64_t cpu_attention_bwd_ws(struct device *dev, const struct op_attention_bwd *a)
-{
-	(void)dev;
-	return scores_bytes(a->probs);
-}
-
 /* `out` is (B,T,C): the output or its gradient. */
 static struct attention describe(const struct tensor *out, const struct tensor *lengths, int64_t heads)
 {

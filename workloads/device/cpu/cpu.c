@@ -35,7 +35,7 @@ static int cpu_upload(struct device *dev, struct tensor *dst, const void *src, u
 {
 	(void)dev;
 	(void)err;
-	memcpy((void *)(uintptr_t)dst->block->addr, src, bytes);
+	memcpy(tensor_data(dst), src, bytes);
 	return 0;
 }
 
@@ -43,7 +43,7 @@ static int cpu_download(struct device *dev, void *dst, const struct tensor *src,
 {
 	(void)dev;
 	(void)err;
-	memcpy(dst, (const void *)(uintptr_t)src->block->addr, bytes);
+	memcpy(dst, tensor_data(src), bytes);
 	return 0;
 }
 
@@ -51,8 +51,6 @@ static const struct device_table cpu_ops = {
 #define X(name) .name = cpu_##name,
 	DEVICE_OPS(X)
 #undef X
-	.attention_fwd_ws = cpu_attention_fwd_ws,
-	.attention_bwd_ws = cpu_attention_bwd_ws,
 };
 
 const struct device_backend device_cpu = {
@@ -60,6 +58,7 @@ const struct device_backend device_cpu = {
 	.name = "cpu",
 	.help = "this machine's processors; fp32 through OpenBLAS",
 	.ops = &cpu_ops,
+	.workspaces = &device_workspaces_cpu,
 	.open = cpu_open,
 	.driver = cpu_driver,
 	.upload = cpu_upload,

@@ -65,10 +65,9 @@ void cpu_column_sums(struct device *dev, float *to, const float *x, int64_t rows
  */
 void cpu_drop_factors(float *factor, uint64_t first, int64_t n, float p, struct random_at at);
 
-#define X(name) int cpu_##name(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err);
+/* Weak while the last ones are being written: an absent one is "not offered". */
+#define X(name) __attribute__((weak)) int cpu_##name(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err);
 DEVICE_OPS(X)
 #undef X
-uint64_t cpu_attention_fwd_ws(struct device *dev, const struct op_attention_fwd *a);
-uint64_t cpu_attention_bwd_ws(struct device *dev, const struct op_attention_bwd *a);
 
 #endif

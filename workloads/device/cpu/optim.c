@@ -22,7 +22,7 @@ int cpu_sum_squares(struct device *dev, const struct op_sum_squares *a, void *ws
 	}
 	for (int i = 0; i < PARTS; i++)
 		total += part[i];
-	*tensor_f32(a->out) = (float)((double)*tensor_f32(a->out) + total);
+	*tensor_f32(a->out) = (float)((a->accumulate ? (double)*tensor_f32(a->out) : 0) + total);
 	return 0;
 }
 

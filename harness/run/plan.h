@@ -1,0 +1,29 @@
+/*
+ * What a run will take, before it runs: the worker goes through the training
+ * step on its planning device (docs/protocol.md, "Plan") and answers with
+ * peaks by phase, operators and FLOPs. One worker call for many points.
+ */
+#ifndef TM_RUN_PLAN_H
+#define TM_RUN_PLAN_H
+
+#include "spec/spec.h"
+
+struct plan_ask {
+	const char *work;                 /* path of the worker */
+	const struct describe *describe;
+	const json_t *card;               /* of spec/card.h; NULL: the CPU as this machine has it */
+};
+
+/*
+ * Plans points; *answers is an array of n objects in the same order. TM_EENV
+ * where the worker does not answer. Points of workloads that cannot be
+ * planned (exec) get {"unplanned": "why"}.
+ */
+int plan_points(const struct plan_ask *ask, const struct spec_point *points, size_t n, json_t **answers,
+		struct tm_err *err);
+
+/* The same for one set of parameters, to ask "what if". *answer: one object. */
+int plan_params(const struct plan_ask *ask, const char *workload, const json_t *params,
+		const struct spec_measure *measure, json_t **answer, struct tm_err *err);
+
+#endif

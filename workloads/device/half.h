@@ -3,10 +3,15 @@
  * rounds agrees on. bf16 is the upper half of a binary32; f16 is binary16
  * (IEEE 754-2019) with subnormals and infinities. Rounding is to nearest, ties
  * to even, unless the name says otherwise. A NaN stays a (quiet) NaN.
+ *
+ * All cases are computed and one is selected, so that a loop over any of these
+ * becomes vector code (cpu/convert.c); none counts on the compiler's leave to
+ * reorder floating point.
  */
 #ifndef TM_HALF_H
 #define TM_HALF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -31,71 +36,83 @@ static inline float bf16_to_f32(uint16_t h)
 	return f32_from_bits((uint32_t)h << 16);
 }
 
+static inline bool f32_bits_nan(uint32_t u)
+{
+	return (int32_t)(u & 0x7fffffff) > 0x7f800000;
+}
+
 static inline uint16_t bf16_from_f32(float x)
 {
-	uint32_t u = f32_bits(x);
+	uint32_t u = f32_bits(x), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
 
-	if ((u & 0x7fffffff) > 0x7f800000)
-		return (uint16_t)(u >> 16 | 0x40);
-	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+	return (uint16_t)(f32_bits_nan(u) ? quiet : rounded);
 }
 
 /* Ties away from zero: of weights that have a master behind them (ops.h, adamw). */
 static inline uint16_t bf16_from_f32_away(float x)
 {
-	uint32_t u = f32_bits(x);
+	uint32_t u = f32_bits(x), rounded = (u + 0x8000) >> 16, quiet = u >> 16 | 0x40;
 
-	if ((u & 0x7fffffff) > 0x7f800000)
-		return (uint16_t)(u >> 16 | 0x40);
-	return (uint16_t)((u + 0x8000) >> 16);
+	return (uint16_t)(f32_bits_nan(u) ? quiet : rounded);
 }
 
 /* Rounded up with the probability of what is cut off; `random` has 16 bits. Infinities and NaN stay. */
 static inline uint16_t bf16_from_f32_random(float x, uint32_t random)
 {
-	uint32_t u = f32_bits(x);
+	uint32_t u = f32_bits(x), rounded = (u + (random & 0xffff)) >> 16;
 
-	if ((u & 0x7f800000) == 0x7f800000)
-		return bf16_from_f32(x);
-	return (uint16_t)((u + (random & 0xffff)) >> 16);
+	return (u & 0x7f800000) == 0x7f800000 ? bf16_from_f32(x) : (uint16_t)rounded;
+}
+
+/*
+ * A split master: the weight is `w`, rounded to nearest with ties away from
+ * zero, and `rest` what its pattern lacks of the f32's. Away is what makes the
+ * rest fit: -0x8000 … 0x7fff. Exact for all but a NaN, which stays one.
+ */
+static inline int16_t split_rest(float x, uint16_t w)
+{
+	uint32_t u = f32_bits(x), rest = u - ((uint32_t)w << 16);
+
+	return (int16_t)(f32_bits_nan(u) ? 0 : rest);
+}
+
+static inline float split_join(uint16_t w, int16_t rest)
+{
+	return f32_from_bits(((uint32_t)w << 16) + (uint32_t)(int32_t)rest);
 }
 
 static inline float f16_to_f32(uint16_t h)
 {
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
-
-	if (exponent == 31)
-		return f32_from_bits(sign | 0x7f800000 | fraction << 13);
-	if (exponent)
-		return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h & 0x7c00, fraction = h & 0x3ff;
+	uint32_t normal = ((uint32_t)(h & 0x7fff) << 13) + 0x38000000;
+	uint32_t special = 0x7f800000 | fraction << 13;
 	/* subnormal: fraction · 2^-24, exact */
-	return f32_from_bits(sign | f32_bits((float)fraction * 0x1p-24f));
+	uint32_t small = f32_bits((float)(int32_t)fraction * 0x1p-24f);
+	uint32_t a = exponent == 0 ? small : normal;
+
+	return f32_from_bits(sign | (exponent == 0x7c00 ? special : a));
 }
 
 static inline uint16_t f16_from_f32(float x)
 {
-	uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+	uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
+	int32_t a = (int32_t)(u & 0x7fffffff);
+	uint32_t normal = ((uint32_t)a - 0x38000000 + 0xfff + ((uint32_t)a >> 13 & 1)) >> 13;
+	/* below 2^-14: the last bit of the sum is worth 2^-24, so the addition rounds */
+	uint32_t small = f32_bits(f32_from_bits((uint32_t)a) + 0.5f) - 0x3f000000;
+	uint32_t h = a < 0x38800000 ? small : normal;
 
-	if (a > 0x7f800000)
-		return (uint16_t)(sign | 0x7e00);
-	if (a >= 0x477ff000)                      /* 65520 and above round to infinity */
-		return (uint16_t)(sign | 0x7c00);
-	if (a < 0x38800000) {                     /* below 2^-14: the sum's last bit is worth 2^-24 */
-		float shifted = f32_from_bits(a) + 0.5f;
-
-		return (uint16_t)(sign | (f32_bits(shifted) - 0x3f000000));
-	}
-	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
+	h = a >= 0x477ff000 ? 0x7c00 : h;         /* 65520 and above round to infinity */
+	h = a > 0x7f800000 ? 0x7e00 : h;
+	return (uint16_t)(sign | h);
 }
 
 /* Mantissa rounded to 10 bits: what a tensor core makes of a tf32 operand. */
 static inline float tf32_round(float x)
 {
-	uint32_t u = f32_bits(x);
+	uint32_t u = f32_bits(x), rounded = (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
 
-	if ((u & 0x7f800000) == 0x7f800000)
-		return x;
-	return f32_from_bits((u + 0xfff + (u >> 13 & 1)) & ~0x1fffu);
+	return f32_from_bits((u & 0x7f800000) == 0x7f800000 ? u : rounded);
 }
 
 #endif

@@ -17,6 +17,8 @@
 
 #include "device/device.h"
 
+#include "device/cpu/convert.h"
+
 /* The device itself; entry.c and builtin/ hand it out. */
 extern const struct device_backend device_cpu;
 
@@ -56,8 +58,10 @@ static inline int64_t cpu_pieces(int64_t n, int64_t piece)
 double cpu_sum(const float *x, int64_t n);
 double cpu_squares(const float *x, int64_t n);
 
-/* to[j] (+)= Σ over rows of x[row·stride + j], all columns, tiled (sum.c). */
-void cpu_column_sums(struct device *dev, float *to, const float *x, int64_t rows, int64_t cols, bool accumulate);
+/* to[j] (+)= Σ over the rows of x, all columns, tiled; both of any real type, rounded once (sum.c). */
+void cpu_column_sums(struct device *dev, struct tensor *to, const struct tensor *x, bool accumulate);
+/* to[first + j] (+)= sums[j], n ≤ CPU_SUM_COLS of them, rounded once. */
+void cpu_add_sums(struct tensor *to, int64_t first, int64_t n, const double *sums, bool accumulate);
 
 /*
  * factor[i] = 0 or 1/(1-p) for elements first … first + n - 1, n ≤ CPU_CHUNK

@@ -59,6 +59,6 @@ int cpu_linear_dw(struct device *dev, const struct op_linear_dw *a, void *ws, st
 	(void)err;
 	gemm_tiled(dev, &g, NULL, NULL);
 	if (tensor_here(a->db))
-		cpu_column_sums(dev, tensor_f32(a->db), tensor_f32(a->dy), rows, n, a->accumulate);
+		cpu_column_sums(dev, a->db, a->dy, a->accumulate);
 	return 0;
 }

@@ -54,37 +54,55 @@ double cpu_squares(const float *x, int64_t n)
 	return total;
 }
 
-/* n ≤ CPU_SUM_COLS columns. */
+/* rows ≤ CPU_SUM_ROWS rows of n ≤ CPU_SUM_COLS columns. */
 CPU_CLONES
 static void tile_sums(double *total, const float *x, int64_t rows, int64_t stride, int64_t n)
 {
-	for (int64_t begin = 0; begin < rows; begin += CPU_SUM_ROWS) {
-		int64_t end = cpu_min(begin + CPU_SUM_ROWS, rows);
-		float part[CPU_SUM_COLS] = { 0 };
+	float part[CPU_SUM_COLS] = { 0 };
 
-		if (n == CPU_SUM_COLS) {
-			for (int64_t r = begin; r < end; r++)
-				for (int64_t j = 0; j < CPU_SUM_COLS; j++)
-					part[j] += x[r * stride + j];
-		} else {
-			for (int64_t r = begin; r < end; r++)
-				for (int64_t j = 0; j < n; j++)
-					part[j] += x[r * stride + j];
-		}
-		for (int64_t j = 0; j < n; j++)
-			total[j] += (double)part[j];
+	if (n == CPU_SUM_COLS) {
+		for (int64_t r = 0; r < rows; r++)
+			for (int64_t j = 0; j < CPU_SUM_COLS; j++)
+				part[j] += x[r * stride + j];
+	} else {
+		for (int64_t r = 0; r < rows; r++)
+			for (int64_t j = 0; j < n; j++)
+				part[j] += x[r * stride + j];
 	}
+	for (int64_t j = 0; j < n; j++)
+		total[j] += (double)part[j];
 }
 
-void cpu_column_sums(struct device *dev, float *to, const float *x, int64_t rows, int64_t cols, bool accumulate)
+static void column_tile(struct tensor *to, const struct tensor *x, int64_t col, int64_t n, bool accumulate)
 {
-	#pragma omp parallel for num_threads(dev->threads) if(rows * cols >= CPU_SERIAL)
-	for (int64_t col = 0; col < cols; col += CPU_SUM_COLS) {
-		int64_t n = cpu_min(CPU_SUM_COLS, cols - col);
-		double total[CPU_SUM_COLS] = { 0 };
+	int64_t rows = tensor_rows(x), cols = tensor_cols(x), stride;
+	float buf[CPU_SUM_ROWS * CPU_SUM_COLS];
+	double total[CPU_SUM_COLS] = { 0 };
 
-		tile_sums(total, x + col, rows, cols, n);
-		for (int64_t j = 0; j < n; j++)
-			to[col + j] = (float)(total[j] + (accumulate ? (double)to[col + j] : 0));
+	for (int64_t r = 0; r < rows; r += CPU_SUM_ROWS) {
+		int64_t some = cpu_min(CPU_SUM_ROWS, rows - r);
+		const float *tile = cpu_read_tile(x, r * cols + col, some, n, cols, buf, &stride);
+
+		tile_sums(total, tile, some, stride, n);
 	}
+	cpu_add_sums(to, col, n, total, accumulate);
+}
+
+void cpu_add_sums(struct tensor *to, int64_t first, int64_t n, const double *sums, bool accumulate)
+{
+	float buf[CPU_SUM_COLS], *out;
+
+	out = accumulate ? cpu_update(to, first, n, buf) : cpu_place(to, first, buf);
+	for (int64_t j = 0; j < n; j++)
+		out[j] = (float)(sums[j] + (accumulate ? (double)out[j] : 0));
+	cpu_store(to, first, n, out);
+}
+
+void cpu_column_sums(struct device *dev, struct tensor *to, const struct tensor *x, bool accumulate)
+{
+	int64_t cols = tensor_cols(x);
+
+	#pragma omp parallel for num_threads(dev->threads) if(tensor_n(x) >= CPU_SERIAL)
+	for (int64_t col = 0; col < cols; col += CPU_SUM_COLS)
+		column_tile(to, x, col, cpu_min(CPU_SUM_COLS, cols - col), accumulate);
 }

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "device/device.h"
+#include "device/half.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -76,15 +77,47 @@ static inline struct tensor kit_tensor(struct kit *k, enum dtype dtype, int rank
 	return t;
 }
 
+/* One element of any real type, read and (to nearest, ties to even) written. */
+static inline double kit_get(const struct tensor *t, int64_t i)
+{
+	switch (t->dtype) {
+	case DT_F32: return (double)tensor_f32(t)[i];
+	case DT_BF16: return (double)bf16_to_f32(((const uint16_t *)tensor_data(t))[i]);
+	case DT_F16: return (double)f16_to_f32(((const uint16_t *)tensor_data(t))[i]);
+	default: fail_msg("element of a tensor of type %s", dtype_name[t->dtype]);
+	}
+	return 0;
+}
+
+static inline void kit_put(struct tensor *t, int64_t i, double value)
+{
+	switch (t->dtype) {
+	case DT_F32: tensor_f32(t)[i] = (float)value; break;
+	case DT_BF16: ((uint16_t *)tensor_data(t))[i] = bf16_from_f32((float)value); break;
+	case DT_F16: ((uint16_t *)tensor_data(t))[i] = f16_from_f32((float)value); break;
+	default: fail_msg("element of a tensor of type %s", dtype_name[t->dtype]);
+	}
+}
+
+/* The unit roundoff u of a type: storing x once gives x · (1 + δ), |δ| ≤ u. */
+static inline double kit_roundoff(enum dtype dtype)
+{
+	return dtype == DT_BF16 ? 0x1p-8 : dtype == DT_F16 ? 0x1p-11 : 0x1p-24;
+}
+
+static const enum dtype kit_types[] = { DT_F32, DT_BF16, DT_F16 };
+
 #define SHAPE(...) (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ }
-#define NEW(k, ...) kit_tensor(k, DT_F32, SHAPE(__VA_ARGS__))
-#define NORMAL(k, ...) kit_normals(k, kit_tensor(k, DT_F32, SHAPE(__VA_ARGS__)))
+#define NEW_OF(k, dtype, ...) kit_tensor(k, dtype, SHAPE(__VA_ARGS__))
+#define NORMAL_OF(k, dtype, ...) kit_normals(k, kit_tensor(k, dtype, SHAPE(__VA_ARGS__)))
+#define NEW(k, ...) NEW_OF(k, DT_F32, __VA_ARGS__)
+#define NORMAL(k, ...) NORMAL_OF(k, DT_F32, __VA_ARGS__)
 #define BELOW(k, limit, ...) kit_below(k, limit, kit_tensor(k, DT_I32, SHAPE(__VA_ARGS__)))
 
 static inline struct tensor kit_normals(struct kit *k, struct tensor t)
 {
 	for (int64_t i = 0; i < tensor_n(&t); i++)
-		tensor_f32(&t)[i] = (float)kit_normal(k);
+		kit_put(&t, i, kit_normal(k));
 	return t;
 }
 
@@ -99,7 +132,7 @@ static inline struct tensor kit_below(struct kit *k, uint64_t limit, struct tens
 static inline void kit_set(struct tensor *t, float value)
 {
 	for (int64_t i = 0; i < tensor_n(t); i++)
-		tensor_f32(t)[i] = value;
+		kit_put(t, i, (double)value);
 }
 
 /* To be freed. */
@@ -108,24 +141,24 @@ static inline double *kit_double(const struct tensor *t)
 	double *d = tm_xcalloc((size_t)tensor_n(t), sizeof *d);
 
 	for (int64_t i = 0; i < tensor_n(t); i++)
-		d[i] = (double)tensor_f32(t)[i];
+		d[i] = kit_get(t, i);
 	return d;
 }
 
 /* ‖a - b‖ / ‖b‖; NaN anywhere gives NaN, which no bound accepts. */
-static inline double kit_distance(const float *a, const double *b, int64_t n)
+static inline double kit_distance(const struct tensor *a, const double *b)
 {
 	double diff = 0, norm = 0;
 
-	for (int64_t i = 0; i < n; i++) {
-		diff += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+	for (int64_t i = 0; i < tensor_n(a); i++) {
+		diff += (kit_get(a, i) - b[i]) * (kit_get(a, i) - b[i]);
 		norm += b[i] * b[i];
 	}
 	return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
 }
 
 #define assert_near(tensor, reference, bound) do { \
-	double distance_ = kit_distance(tensor_f32(tensor), (reference), tensor_n(tensor)); \
+	double distance_ = kit_distance(tensor, reference); \
 	if (!(distance_ <= (bound))) \
 		fail_msg("%s: relative distance %.3g, expected at most %.3g", #tensor, distance_, (double)(bound)); \
 } while (0)

@@ -5,8 +5,8 @@ set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:?usage: ops.sh BUILD [THREADS [BATCH SEQ WIDTH HEADS LAYERS VOCAB DROPOUT]]}
 shift
-cmake --build "$build" --target tm_base tm_device tm_device_cpu tm_memory >/dev/null
-mapfile -t objects < <(find "$build"/CMakeFiles/tm_device.dir "$build"/CMakeFiles/tm_device_cpu.dir \
+cmake --build "$build" --target tm_base tm_device tm_device_builtin tm_device_cpu tm_memory >/dev/null
+mapfile -t objects < <(find "$build"/CMakeFiles/tm_device.dir "$build"/CMakeFiles/tm_device_builtin.dir "$build"/CMakeFiles/tm_device_cpu.dir \
 	"$build"/CMakeFiles/tm_memory.dir -name '*.o')
 sanitize=()
 if grep -q '^TIDEMARK_SANITIZE:BOOL=ON' "$build/CMakeCache.txt"; then

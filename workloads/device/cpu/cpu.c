@@ -4,6 +4,7 @@
  */
 #include "device/cpu/cpu.h"
 
+#include "device/cpu/scratch.h"
 #include "memory/driver.h"
 
 #include <cblas.h>
@@ -22,7 +23,7 @@ static int cpu_open(struct device *dev, const char *arg, int threads, struct tm_
 	dev->threads = threads ? threads : (int)cpu_min(omp_get_max_threads(), THREADS_MAX);
 	/* Calls are single-threaded whatever the environment says: see gemm.h. */
 	openblas_set_num_threads(1);
-	return 0;
+	return scratch_open(dev, err);
 }
 
 static struct mem_driver *cpu_driver(struct device *dev, struct tm_err *err)
@@ -60,6 +61,7 @@ const struct device_backend device_cpu = {
 	.ops = &cpu_ops,
 	.workspaces = &device_workspaces_cpu,
 	.open = cpu_open,
+	.close = scratch_close,
 	.driver = cpu_driver,
 	.upload = cpu_upload,
 	.download = cpu_download,

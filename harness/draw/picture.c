@@ -181,6 +181,8 @@ int picture_phase_colour(const char *phase, size_t i)
 {
 	if (!strcmp(phase, "forward"))
 		return COLOUR_BLUE;
+	if (!strcmp(phase, "recompute"))
+		return COLOUR_RED;
 	if (!strcmp(phase, "backward"))
 		return COLOUR_ORANGE;
 	if (!strcmp(phase, "update"))

@@ -264,7 +264,7 @@ static int tear_down(void **state)
 
 static void everything_is_drawn(void **state)
 {
-	static const char *const files[] = { "front", "map", "category", "timeline-1", "timeline-2", "steps", "operators-1", "operators-2", "loss" };
+	static const char *const files[] = { "front", "waterfall", "map", "category", "timeline-1", "timeline-2", "steps", "operators-1", "operators-2", "loss" };
 	struct report_outcome out;
 	char *dir = at("out");
 
@@ -325,7 +325,7 @@ static void a_second_report_replaces_the_first(void **state)
 
 	report(&fixture_plain, bin, &out);
 	assert_int_equal(out.plots, 0);
-	assert_int_equal(out.missing, 9);
+	assert_int_equal(out.missing, 10);
 	assert_int_not_equal(access(old, F_OK), 0);
 	assert_true(page_has("gnuplot ended with status 3: line 1: no ink"));
 	assert_true(page_has("<td class=\"n\">62.0 MiB</td>"));
@@ -467,7 +467,7 @@ static void only_dumb_gives_tables(void **state)
 	write_script("bin/gnuplot", "#!/bin/sh\necho ' dumb ' >&2\n");
 	report(&fixture_plain, bin, &out);
 	assert_int_equal(out.plots, 0);
-	assert_int_equal(out.missing, 9);
+	assert_int_equal(out.missing, 10);
 	assert_non_null(strstr(out.note, "without svg and png"));
 	assert_true(page_has("without svg and png"));
 	assert_true(page_has("<a href=\"data/front.tsv\">numbers</a>"));
@@ -483,7 +483,7 @@ static void no_gnuplot_gives_tables(void **state)
 
 	(void)state;
 	report(&fixture_plain, "/nonexistent", &out);
-	assert_int_equal(out.missing, 9);
+	assert_int_equal(out.missing, 10);
 	assert_true(page_has("gnuplot was not found on PATH"));
 	assert_true(page_has("62.0 MiB"));
 	free(out.index);
@@ -556,7 +556,7 @@ static void an_empty_file_is_noticed(void **state)
 		write_script("bin/gnuplot", body.s);
 		report(&fixture_plain, bin, &out);
 		assert_int_equal(out.plots, 0);
-		assert_int_equal(out.missing, 9);
+		assert_int_equal(out.missing, 10);
 		if (!strstr(out.note, cases[i].why))
 			fail_msg("said \"%s\", not \"%s\"", out.note, cases[i].why);
 		assert_true(page_has("Not drawn: "));

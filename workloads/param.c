@@ -143,6 +143,15 @@ static int in_range(const struct param *p, double v, struct tm_err *err)
 	return rc;
 }
 
+int64_t param_drawn_max(const struct param_drawn *d)
+{
+	int64_t max = d->v[0];
+
+	for (size_t i = 1; i < d->n; i++)
+		max = d->v[i] > max ? d->v[i] : max;
+	return max;
+}
+
 /* A copy that lives as long as the pool. */
 static const char *keep(json_t *pool, const char *text)
 {
@@ -193,25 +202,57 @@ static int set_text(const struct param *p, const json_t *v, void *opts, json_t *
 	return 0;
 }
 
-/*
- * The vector of a list lives in the pool too, as the bytes of one more
- * string: jansson's copy comes from malloc, so it is aligned for pointers.
- */
+/* The same for bytes: jansson's copy of a string comes from malloc, so it is aligned for anything. */
+static const void *keep_bytes(json_t *pool, const void *p, size_t bytes)
+{
+	json_t *copy = json_stringn_nocheck(p, bytes);
+
+	BUG_ON(!copy || json_array_append_new(pool, copy));
+	return json_string_value(copy);
+}
+
+/* 128, or {"choices": [64, 128]}; choices that are all the same are that one number. */
+static int set_drawn(const struct param *p, const json_t *v, void *opts, json_t *pool, struct tm_err *err)
+{
+	struct param_drawn *drawn = member(p, opts);
+	const json_t *choices = json_object_get(v, "choices");
+	int64_t number[PARAM_DRAWN_MAX];
+	size_t n = json_is_object(v) ? json_array_size(choices) : 1;
+	bool same = true;
+	int rc = 0;
+
+	if (!json_is_integer(v) && (!json_is_array(choices) || json_object_size(v) != 1))
+		return wrong_type(p, v, "an integer or {\"choices\": [integers]}", err);
+	if (n < 1 || n > PARAM_DRAWN_MAX)
+		return tm_fail(err, TM_EINVALID, "%s: %zu choices; expected 1 to %d", p->name, n, PARAM_DRAWN_MAX);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const json_t *one = json_is_object(v) ? json_array_get(choices, i) : v;
+
+		number[i] = (int64_t)json_integer_value(one);
+		same &= number[i] == number[0];
+		rc = json_is_integer(one) ? in_range(p, (double)number[i], err)
+					  : wrong_type(p, one, "an integer as a choice", err);
+	}
+	if (rc)
+		return rc;
+	drawn->n = same ? 1 : n;
+	drawn->v = keep_bytes(pool, number, drawn->n * sizeof *number);
+	return 0;
+}
+
 static int set_list(const struct param *p, const json_t *v, void *opts, json_t *pool, struct tm_err *err)
 {
 	struct param_list *list = member(p, opts);
 	size_t n = json_array_size(v), bytes = (n + 1) * sizeof(char *);
 	const char **vector = tm_xcalloc(n + 1, sizeof *vector);
-	json_t *copy, *item;
+	json_t *item;
 	size_t i;
 
 	json_array_foreach(v, i, item)
 		vector[i] = json_is_string(item) ? keep(pool, json_string_value(item)) : NULL;
-	copy = json_stringn_nocheck((const char *)vector, bytes);
-	free(vector);
-	BUG_ON(!copy || json_array_append_new(pool, copy));
 	list->n = n;
-	list->v = (const char *const *)(const void *)json_string_value(copy);
+	list->v = keep_bytes(pool, vector, bytes);
+	free(vector);
 	if (!json_is_array(v))
 		return wrong_type(p, v, "a list of texts", err);
 	for (i = 0; i < n; i++)
@@ -224,6 +265,9 @@ static int set_list(const struct param *p, const json_t *v, void *opts, json_t *
 
 static int set_value(const struct param *p, const json_t *v, void *opts, json_t *pool, struct tm_err *err)
 {
+	BUG_ON(p->drawn && p->type != PARAM_INT);
+	if (p->drawn)
+		return set_drawn(p, v, opts, pool, err);
 	switch (p->type) {
 	case PARAM_INT:
 	case PARAM_REAL:
@@ -428,6 +472,10 @@ static json_t *describe_one(const struct param *p)
 		describe_choices(p, obj);
 	if (p->required_nonempty)
 		json_object_set_new(obj, "nonempty", json_true());
+	if (p->drawn)
+		json_object_set_new(obj, "drawn", json_true());
+	if (p->same_numbers)
+		json_object_set_new(obj, "same_numbers", json_true());
 	if (p->unhashed)
 		json_object_set_new(obj, "unhashed", json_true());
 	return obj;

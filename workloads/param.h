@@ -34,6 +34,7 @@ struct param_drawn {
 	size_t n;
 	const int64_t *v;
 };
+#define PARAM_DRAWN_MAX 64
 int64_t param_drawn_max(const struct param_drawn *d);
 
 struct param_list {

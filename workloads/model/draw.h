@@ -15,7 +15,7 @@
  */
 #define DRAW_SITE_INIT 0x80000000u        /* + index of the parameter */
 #define DRAW_SITE_DATA 0xc0000000u        /* + enum draw_data */
-enum draw_data { DRAW_TOKENS, DRAW_START, DRAW_CHOSEN, DRAW_HOW, DRAW_REPLACEMENT };
+enum draw_data { DRAW_TOKENS, DRAW_START, DRAW_CHOSEN, DRAW_HOW, DRAW_REPLACEMENT, DRAW_LENGTH, DRAW_SEQ };
 
 /* 32 uniform bits: word `index % 4` of the block (index / 4, site, step). */
 uint32_t draw_u32(uint64_t seed, uint32_t site, uint32_t step, uint64_t index);

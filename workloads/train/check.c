@@ -66,5 +66,5 @@ int train_check(const struct train_opts *o, enum model_kind kind, const char **b
 		return model_blame(bad, "seq");
 	}
 	rc = check_size(o, &cfg, bad, err);
-	return rc ? rc : data_check(o->data, &cfg, o->seq, bad, err);
+	return rc ? rc : data_check(o->data, &cfg, &(struct param_drawn){ 1, &o->seq }, bad, err);
 }

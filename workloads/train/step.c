@@ -32,7 +32,7 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 	if (!rc)
 		rc = model_policy_parse(o->checkpoint, &how.policy, err);
 	if (!rc)
-		rc = data_new(o->data, &t->cfg, o->seq, seed, &t->data, err);
+		rc = data_new(o->data, &t->cfg, o->seq, false, seed, &t->data, err);
 	if (rc)
 		goto out;
 	device_set_phase(dev, "load");
@@ -170,7 +170,9 @@ int trainer_gradients(struct trainer *t, int64_t i, int64_t *counted, struct tm_
 	int64_t samples = t->opts.accum * t->opts.batch;
 	int rc = 0;
 
-	*counted = data_fill(t->data, i * samples, samples, t->ids, t->targets);
+	*counted = data_fill(t->data, i * samples, samples, t->opts.seq, t->ids, t->targets, NULL, err);
+	if (*counted < 0)
+		return (int)*counted;
 	for (int64_t a = 0; a < t->opts.accum && !rc; a++)
 		rc = micro_batch(t, i, a, (float)(1.0 / (double)*counted), err);
 	if (rc)

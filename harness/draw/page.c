@@ -70,9 +70,12 @@ static void counts(const struct draw_sweep *s, size_t *runs, size_t *ok, size_t 
 	}
 }
 
-static void tile(struct tm_str *out, const char *name, const char *value, const char *detail)
+/* `of` is other people's text, `name` ours. */
+static void tile(struct tm_str *out, const char *name, const char *of, const char *value, const char *detail)
 {
-	tm_str_addf(out, "<div class=\"tile\"><dt>%s</dt><dd>", name);
+	tm_str_addf(out, "<div class=\"tile\"><dt>%s", name);
+	text_html(out, of, 24);
+	tm_str_add(out, "</dt><dd>");
 	text_html(out, value, 40);
 	if (detail) {
 		tm_str_add(out, "<small>");
@@ -82,39 +85,53 @@ static void tile(struct tm_str *out, const char *name, const char *value, const 
 	tm_str_add(out, "</dd></div>\n");
 }
 
-static void tiles(const struct draw_sweep *s, struct tm_str *out)
+/* What is fastest and what is smallest among configurations that can be compared. */
+static void best_tiles(const struct draw_part *part, bool several, struct tm_str *out)
 {
 	const struct draw_config *fast = NULL, *small = NULL;
-	struct tm_str value = TM_STR_INIT, detail = TM_STR_INIT;
-	size_t runs, ok, oom, other;
+	struct tm_str value = TM_STR_INIT, name = TM_STR_INIT;
 	char text[32];
 
-	counts(s, &runs, &ok, &oom, &other);
-	for (size_t i = 0; i < s->config_n; i++) {
-		const struct draw_config *c = &s->configs[i];
+	for (size_t i = 0; i < part->sweep.config_n; i++) {
+		const struct draw_config *c = &part->sweep.configs[i];
 
 		if (!isnan(c->tokens) && (!fast || c->tokens > fast->tokens))
 			fast = c;
 		if (!isnan(c->peak) && (!small || c->peak < small->peak))
 			small = c;
 	}
+	if (several)
+		tm_str_addf(&name, " %s", part->name);
+	else
+		tm_str_add(&name, "");
+	if (fast) {
+		picture_count_text(fast->tokens, &value);
+		tm_str_add(&value, " tokens/s");
+		tile(out, "Fastest", name.s, value.s, fast->shown);
+	}
+	if (small)
+		tile(out, "Smallest peak", name.s, tm_size_text(small->peak, text), small->shown);
+	if (fast && !isnan(fast->peak))
+		tile(out, "Peak of the fastest", name.s, tm_size_text(fast->peak, text), "reserved");
+	tm_str_free(&value);
+	tm_str_free(&name);
+}
+
+static void tiles(const struct page *p, struct tm_str *out)
+{
+	struct tm_str value = TM_STR_INIT, detail = TM_STR_INIT;
+	size_t runs, ok, oom, other;
+
+	counts(p->sweep, &runs, &ok, &oom, &other);
 	tm_str_add(out, "<dl class=\"tiles\">\n");
 	tm_str_addf(&value, "%zu of %zu ok", ok, runs);
 	if (oom)
 		tm_str_addf(&detail, "%zu out of memory", oom);
 	if (other)
 		tm_str_addf(&detail, "%s%zu ended otherwise", detail.n ? ", " : "", other);
-	tile(out, "Runs", value.s, detail.n ? detail.s : NULL);
-	if (fast) {
-		tm_str_reset(&value);
-		picture_count_text(fast->tokens, &value);
-		tm_str_add(&value, " tokens/s");
-		tile(out, "Fastest", value.s, fast->shown);
-	}
-	if (small)
-		tile(out, "Smallest peak", tm_size_text(small->peak, text), small->shown);
-	if (fast && !isnan(fast->peak))
-		tile(out, "Peak of the fastest", tm_size_text(fast->peak, text), "reserved");
+	tile(out, "Runs", "", value.s, detail.n ? detail.s : NULL);
+	for (size_t i = 0; i < p->part_n; i++)
+		best_tiles(&p->parts[i], p->part_n > 1, out);
 	tm_str_add(out, "</dl>\n");
 	tm_str_free(&value);
 	tm_str_free(&detail);
@@ -141,7 +158,7 @@ static void banner(const struct page *p, struct tm_str *out)
 		tm_str_addf(out, "<p class=\"alert\">This sweep is not complete%s. The figures below are of the runs that ended.</p>\n",
 			    !strcmp(s->state, "open") ? ": it is still running, or its owner died" : "");
 	tm_str_add(out, "</header>\n");
-	tiles(s, out);
+	tiles(p, out);
 	if (*p->note) {
 		tm_str_add(out, "<p class=\"alert\">Some pictures are missing: ");
 		text_html(out, p->note, 300);

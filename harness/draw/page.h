@@ -3,6 +3,7 @@
 #define TM_DRAW_PAGE_H
 
 #include "draw/plot.h"
+#include "draw/split.h"
 
 /* One picture after the attempt to draw it. */
 struct drawn {
@@ -22,6 +23,7 @@ struct section {
 struct page {
 	const struct draw_sweep *sweep;
 	const char *title;
+	const struct draw_part *parts; size_t part_n;
 	const struct section *sections; size_t section_n;
 	const char *note;                 /* why pictures are missing, or "" */
 	const char *database;             /* path, for the commands that repeat it; may be NULL */

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "draw/gnuplot.h"
 #include "draw/page.h"
+#include "draw/split.h"
 #include "draw/svg.h"
 #include "draw/text.h"
 
@@ -22,10 +23,13 @@
 #include <unistd.h>
 
 #define PICTURE_MAX_BYTES ((size_t)32 << 20)
+#define PARTS_MAX 8                       /* workloads with pictures of their own; the tables have all */
 
 struct work {
 	const char *dir;                  /* absolute */
 	struct gnuplot gnuplot;
+	struct draw_part *parts;          /* one a workload */
+	size_t part_n;
 	struct section *sections;
 	size_t section_n;
 	struct report_outcome *out;
@@ -223,12 +227,35 @@ static int picture(struct work *w, const struct picture *p, struct drawn *d)
 
 /* ---- the whole -------------------------------------------------------------- */
 
-static int section(struct work *w, const struct draw_sweep *s, const struct plot *plot, struct section *sec)
+/* The pictures of one part: told apart by a letter and a heading where there are several parts. */
+static int part(struct work *w, const struct draw_part *of, size_t letter, struct section *sec)
 {
-	int rc;
+	size_t first = sec->pictures.n;
+	int rc = sec->plot->make(&of->sweep, &sec->pictures, w->err);
+
+	for (size_t i = first; i < sec->pictures.n && w->part_n > 1; i++) {
+		struct picture *p = &sec->pictures.v[i];
+		struct tm_str heading = TM_STR_INIT;
+		size_t n = strlen(p->name);
+
+		BUG_ON(n + 4 > sizeof(p->name));
+		snprintf(p->name + n, sizeof(p->name) - n, "-%c", (char)('a' + letter));
+		tm_str_add(&heading, of->name);
+		if (p->heading.n)
+			tm_str_addf(&heading, ": %s", p->heading.s);
+		tm_str_free(&p->heading);
+		p->heading = heading;
+	}
+	return rc;
+}
+
+static int section(struct work *w, const struct plot *plot, struct section *sec)
+{
+	int rc = 0;
 
 	sec->plot = plot;
-	rc = plot->make(s, &sec->pictures, w->err);
+	for (size_t i = 0; i < w->part_n && i < PARTS_MAX && !rc; i++)
+		rc = part(w, &w->parts[i], i, sec);
 	sec->drawn = tm_xcalloc(sec->pictures.n + 1, sizeof(*sec->drawn));
 	for (size_t i = 0; i < sec->pictures.n; i++) {
 		sec->drawn[i].picture = &sec->pictures.v[i];
@@ -276,10 +303,10 @@ static int everything(struct work *w, const struct report_request *req, const st
 		n++;
 	w->sections = tm_xcalloc(n, sizeof(*w->sections));
 	for (; w->section_n < n && !rc; w->section_n++)
-		rc = section(w, s, plots[w->section_n], &w->sections[w->section_n]);
+		rc = section(w, plots[w->section_n], &w->sections[w->section_n]);
 	if (!rc) {
 		struct page page = {
-			.sweep = s, .title = heading(req, s), .sections = w->sections,
+			.sweep = s, .title = heading(req, s), .parts = w->parts, .part_n = w->part_n, .sections = w->sections,
 			.section_n = w->section_n, .note = w->out->note, .database = store_path(req->store),
 		};
 
@@ -307,6 +334,7 @@ int report_make(const struct report_request *req, struct report_outcome *out, st
 	if (rc)
 		goto out;
 	w.dir = dir;
+	w.part_n = draw_split(&s, &w.parts);
 	rc = subfolder(&w, "data");
 	if (!rc)
 		rc = subfolder(&w, "plots");
@@ -318,6 +346,7 @@ int report_make(const struct report_request *req, struct report_outcome *out, st
 		out->index = tm_path_join(req->dir, "index.html");
 out:
 	sections_free(&w);
+	draw_parts_free(w.parts, w.part_n);
 	gnuplot_close(&w.gnuplot);
 	free(dir);
 	draw_sweep_free(&s);

@@ -38,6 +38,7 @@ static void set_first(struct mem_peak *peak, const struct account *account, cons
 {
 	peak->max = account->now;
 	peak->allocated_at_reserved = account->now.allocated;
+	peak->device = account->device;
 	set_moment(peak, account, place);
 }
 
@@ -54,6 +55,8 @@ static bool raise_one(struct mem_peak *peak, const struct account *account, cons
 		max->reserved = now->reserved;
 		peak->allocated_at_reserved = now->allocated;
 	}
+	if (account->device > peak->device)
+		peak->device = account->device;
 	if (now->allocated <= max->allocated)
 		return false;
 	max->allocated = now->allocated;

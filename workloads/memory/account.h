@@ -16,6 +16,7 @@ struct account_peak {
 
 struct account {
 	struct mem_usage now;
+	uint64_t device;                  /* held by the driver */
 	uint64_t requested_by[MEM_CATEGORY_N], allocated_by[MEM_CATEGORY_N];
 	struct mem_peak run;
 	uint64_t run_peaks;               /* how often run.max.allocated has risen */
@@ -43,8 +44,9 @@ static inline void account_block(struct account *account, enum mem_category cate
 	account->allocated_by[category] += s;
 }
 
-static inline void account_usage(struct account *account, const struct mem_policy_counts *counts)
+static inline void account_usage(struct account *account, const struct mem_policy_counts *counts, uint64_t device)
 {
+	account->device = device;
 	account->now.allocated = counts->allocated;
 	account->now.active = counts->active;
 	account->now.reserved = counts->reserved;

@@ -17,7 +17,12 @@ struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err);
 /*
  * Addresses that point nowhere, placed by the rule of space.h: what planning
  * and replay run on. Refuses beyond capacity_bytes, which must not be 0.
+ * `held` counts each segment rounded up to the granularity, a power of two up
+ * to 1 GiB: what a card can give at the least. A card lets small segments of a
+ * process share such a piece; how, is not documented, so of many small
+ * segments `held` is an upper bound.
  */
-struct mem_driver *driver_space_new(uint64_t capacity_bytes);
+struct mem_driver *driver_space_new(uint64_t capacity_bytes, uint64_t granularity_bytes);
+#define DRIVER_GRANULARITY_MAX (1ull << 30)
 
 #endif

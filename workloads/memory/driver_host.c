@@ -30,7 +30,7 @@ struct driver_host {
 	struct mem_driver driver;
 	struct space space;
 	void *reserved;
-	uint64_t reserved_bytes, capacity, used;
+	uint64_t reserved_bytes, capacity;
 };
 
 static void *at(uint64_t addr)
@@ -42,9 +42,9 @@ static int host_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, st
 {
 	struct driver_host *d = (struct driver_host *)drv;
 
-	if (bytes > d->capacity - d->used || space_round(&d->space, bytes) > d->capacity - d->used)
+	if (bytes > d->capacity - drv->held || space_round(&d->space, bytes) > d->capacity - drv->held)
 		return tm_fail(err, TM_EOOM, "%llu bytes are beyond the %llu bytes of host memory, %llu of them in use",
-			       (unsigned long long)bytes, (unsigned long long)d->capacity, (unsigned long long)d->used);
+			       (unsigned long long)bytes, (unsigned long long)d->capacity, (unsigned long long)drv->held);
 	if (!space_take(&d->space, bytes, addr))
 		return tm_fail(err, TM_EOOM, "no range of %llu addresses is left", (unsigned long long)bytes);
 	bytes = space_round(&d->space, bytes);
@@ -56,7 +56,7 @@ static int host_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, st
 		return tm_fail(err, sys == ENOMEM ? TM_EOOM : TM_EIO, "the kernel refused %llu bytes: %s",
 			       (unsigned long long)bytes, strerror(sys));
 	}
-	d->used += bytes;
+	drv->held += bytes;
 	return 0;
 }
 
@@ -69,7 +69,7 @@ static void host_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 	if (mmap(at(addr), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		BUG("cannot give back %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
 	space_give(&d->space, addr, bytes);
-	d->used -= bytes;
+	drv->held -= bytes;
 }
 
 /* What the kernel thinks can be had without swapping; 0 where it does not say. */
@@ -102,7 +102,7 @@ static uint64_t physical_bytes(void)
 static void host_info(struct mem_driver *drv, uint64_t *total, uint64_t *unused)
 {
 	const struct driver_host *d = (const struct driver_host *)drv;
-	uint64_t left = d->capacity - d->used, available = available_bytes();
+	uint64_t left = d->capacity - drv->held, available = available_bytes();
 
 	*total = d->capacity;
 	*unused = available && available < left ? available : left;
@@ -122,7 +122,7 @@ struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err)
 	struct driver_host *d = tm_xcalloc(1, sizeof *d);
 	uint64_t bytes = RESERVE_MOST_BYTES, page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	d->driver = (struct mem_driver){ host_alloc, host_free, host_info, host_close };
+	d->driver = (struct mem_driver){ .alloc = host_alloc, .free = host_free, .info = host_info, .close = host_close };
 	d->capacity = capacity_bytes ? capacity_bytes : physical_bytes();
 	for (d->reserved = MAP_FAILED; bytes >= RESERVE_LEAST_BYTES; bytes /= 2) {
 		d->reserved = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

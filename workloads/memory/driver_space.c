@@ -19,19 +19,26 @@
 struct driver_space {
 	struct mem_driver driver;
 	struct space space;
-	uint64_t capacity, used;
+	uint64_t capacity, granularity;
 };
+
+static uint64_t shown(const struct driver_space *d, uint64_t bytes)
+{
+	return (bytes + d->granularity - 1) & ~(d->granularity - 1);
+}
 
 static int space_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
 {
 	struct driver_space *d = (struct driver_space *)drv;
 
-	if (bytes > d->capacity - d->used || space_round(&d->space, bytes) > d->capacity - d->used)
+	uint64_t left = d->capacity - drv->held;
+
+	if (bytes > left || shown(d, bytes) > left)
 		return tm_fail(err, TM_EOOM, "the device has %llu of %llu bytes left",
-			       (unsigned long long)(d->capacity - d->used), (unsigned long long)d->capacity);
+			       (unsigned long long)left, (unsigned long long)d->capacity);
 	if (!space_take(&d->space, bytes, addr))
 		return tm_fail(err, TM_EOOM, "no range of %llu addresses is left", (unsigned long long)bytes);
-	d->used += space_round(&d->space, bytes);
+	drv->held += shown(d, bytes);
 	return 0;
 }
 
@@ -40,7 +47,7 @@ static void space_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 	struct driver_space *d = (struct driver_space *)drv;
 
 	space_give(&d->space, addr, bytes);
-	d->used -= space_round(&d->space, bytes);
+	drv->held -= shown(d, bytes);
 }
 
 static void space_info(struct mem_driver *drv, uint64_t *total, uint64_t *unused)
@@ -48,7 +55,7 @@ static void space_info(struct mem_driver *drv, uint64_t *total, uint64_t *unused
 	const struct driver_space *d = (const struct driver_space *)drv;
 
 	*total = d->capacity;
-	*unused = d->capacity - d->used;
+	*unused = d->capacity - drv->held;
 }
 
 static void space_close(struct mem_driver *drv)
@@ -59,13 +66,16 @@ static void space_close(struct mem_driver *drv)
 	free(d);
 }
 
-struct mem_driver *driver_space_new(uint64_t capacity_bytes)
+struct mem_driver *driver_space_new(uint64_t capacity_bytes, uint64_t granularity_bytes)
 {
 	struct driver_space *d = tm_xcalloc(1, sizeof *d);
 
 	BUG_ON(capacity_bytes == 0);
-	d->driver = (struct mem_driver){ space_alloc, space_free, space_info, space_close };
+	BUG_ON(granularity_bytes < SPACE_GRANULE || granularity_bytes > DRIVER_GRANULARITY_MAX ||
+	       (granularity_bytes & (granularity_bytes - 1)));
+	d->driver = (struct mem_driver){ .alloc = space_alloc, .free = space_free, .info = space_info, .close = space_close };
 	d->capacity = capacity_bytes;
+	d->granularity = granularity_bytes;
 	space_init(&d->space, SPACE_LOW, SPACE_HIGH, SPACE_GRANULE);
 	return &d->driver;
 }

@@ -4,6 +4,7 @@
 
 #include "memory/account.h"
 #include "memory/operators.h"
+#include "memory/peak_live.h"
 #include "memory/timeline.h"
 #include "memory/trace.h"
 
@@ -22,6 +23,8 @@ struct mem {
 	uint32_t op_index;
 
 	struct account account;
+	struct peak_live peak_live;
+	uint64_t digest;
 	struct operators ops;
 	struct timeline *timeline;        /* NULL: none yet */
 	bool timeline_on;

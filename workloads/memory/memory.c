@@ -20,21 +20,34 @@ static struct mem *mem_of(struct mem_driver *watch)
 	return (struct mem *)watch;       /* its first member */
 }
 
+/* One event more. The multiplier is odd and its bits are mixed (2^64 / golden ratio), the shift brings high bits down. */
+static void digest(struct mem *mem, uint64_t addr, uint64_t bytes)
+{
+	uint64_t h = (mem->digest ^ addr) * 0x9e3779b97f4a7c15ull;
+
+	h = ((h ^ h >> 32) ^ bytes) * 0x9e3779b97f4a7c15ull;
+	mem->digest = h ^ h >> 32;
+}
+
 static int watch_alloc(struct mem_driver *watch, uint64_t bytes, uint64_t *addr, struct tm_err *err)
 {
 	struct mem *mem = mem_of(watch);
 	int rc = mem->driver->alloc(mem->driver, bytes, addr, err);
 
 	mem->refused = rc != 0;
-	if (!rc && mem->trace)
+	if (rc)
+		return rc;
+	digest(mem, *addr, bytes);
+	if (mem->trace)
 		trace_segment(mem->trace, "segment_alloc", *addr, bytes, &mem->place);
-	return rc;
+	return 0;
 }
 
 static void watch_free(struct mem_driver *watch, uint64_t addr, uint64_t bytes)
 {
 	struct mem *mem = mem_of(watch);
 
+	digest(mem, ~addr, bytes);
 	if (mem->trace)
 		trace_segment(mem->trace, "segment_free", addr, bytes, &mem->place);
 	mem->driver->free(mem->driver, addr, bytes);
@@ -131,6 +144,7 @@ void mem_free(struct mem *mem)
 	mem->driver->close(mem->driver);
 	account_free(&mem->account);
 	operators_free(&mem->ops);
+	peak_live_free(&mem->peak_live);
 	timeline_free(mem->timeline);
 	names_free(&mem->names);
 	free(mem);
@@ -188,7 +202,7 @@ static void read_usage(struct mem *mem)
 	struct mem_policy_counts counts;
 
 	mem->policy->counts(mem->state, &counts);
-	account_usage(&mem->account, &counts);
+	account_usage(&mem->account, &counts, mem->driver->held);
 }
 
 /* What happened since the last event, for those who watch. */
@@ -277,7 +291,9 @@ int mem_alloc(struct mem *mem, uint64_t bytes, enum mem_category category, const
 	block = new_block(mem, &grant, bytes, category, name);
 	account_block(&mem->account, category, bytes, block->size, 1);
 	operators_add(&mem->ops, block->op_index, bytes, mem->account.run_peaks);
-	account_raise(&mem->account, &mem->place);
+	if (account_raise(&mem->account, &mem->place))
+		mem->peak_live.last_id = block->id;
+	digest(mem, block->addr, bytes);
 	note_change(mem);
 	if (mem->trace)
 		trace_block(mem->trace, "alloc", block, &mem->place);
@@ -291,6 +307,9 @@ void mem_release(struct mem *mem, struct mem_block *block)
 		return;
 	if (mem->trace)
 		trace_block(mem->trace, "free", block, &mem->place);
+	if (block->id <= mem->peak_live.last_id)
+		peak_live_add(&mem->peak_live, block);
+	digest(mem, ~block->addr, block->requested);
 	mem->policy->free(mem->state, &block->grant);
 	read_usage(mem);
 	account_block(&mem->account, block->category, block->requested, block->size, -1);
@@ -386,6 +405,16 @@ const struct mem_op_usage *mem_op_at(const struct mem *mem, size_t i)
 {
 	/* Settling what is held at the peak changes no answer, only when it is written down. */
 	return operators_at((struct operators *)&mem->ops, i, mem->account.run_peaks);
+}
+
+void mem_digest_begin(struct mem *mem)
+{
+	mem->digest = 0;
+}
+
+uint64_t mem_digest(const struct mem *mem)
+{
+	return mem->digest;
 }
 
 void mem_timeline_begin(struct mem *mem, size_t max)

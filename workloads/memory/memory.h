@@ -40,6 +40,11 @@ struct mem_driver {
 	/* Bytes of the whole device and what the driver says is free; 0: unknown. */
 	void (*info)(struct mem_driver *drv, uint64_t *total, uint64_t *unused);
 	void (*close)(struct mem_driver *drv);
+	/*
+	 * What the device shows as taken, in bytes: the segments as the driver
+	 * counts them, each rounded up to what it can give. Kept by the driver.
+	 */
+	uint64_t held;
 };
 
 /* ---- policy: one file each, registered by a constructor ------------ */
@@ -172,6 +177,7 @@ struct mem_peak {
 	uint64_t requested_at_peak[MEM_CATEGORY_N], allocated_at_peak[MEM_CATEGORY_N];
 	uint64_t reserved_at_peak;        /* reserved when allocated was highest */
 	uint64_t allocated_at_reserved;   /* allocated when reserved was first highest */
+	uint64_t device;                  /* the driver's `held`, at its own maximum */
 	int64_t step;                     /* when and where */
 	const char *phase, *op;
 };
@@ -209,6 +215,14 @@ struct mem_op_usage {
 size_t mem_op_n(const struct mem *mem);
 const struct mem_op_usage *mem_op_at(const struct mem *mem, size_t i);
 
+/*
+ * A digest of all that happened since mem_digest_begin: every request with the
+ * address it got, every release, every segment. Two steps with the same digest
+ * and none drawn at random did the same to memory.
+ */
+void mem_digest_begin(struct mem *mem);
+uint64_t mem_digest(const struct mem *mem);
+
 /* ---- a timeline of one step (for the plot "memory within a step") --- */
 
 /*
@@ -239,9 +253,12 @@ struct mem_stayed {
 };
 /*
  * Groups by (op, phase, name, category), largest first. *out is to be freed;
- * its strings belong to the struct mem. Returns the number of groups.
+ * its strings belong to the struct mem. Returns the number of groups. `from`
+ * NULL: all that `to` holds.
  */
 size_t mem_snapshot_diff(const struct mem_snapshot *from, const struct mem_snapshot *to,
 			 struct mem_stayed **out);
+/* The blocks that were live at the run's peak (mem_run_peak), in no order; for mem_snapshot_diff from NULL. */
+struct mem_snapshot *mem_snapshot_peak(const struct mem *mem);
 
 #endif

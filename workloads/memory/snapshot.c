@@ -11,16 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct item {
-	uint64_t id, bytes;
-	const char *op, *phase, *name;
-	enum mem_category category;
-};
-
 struct mem_snapshot {
 	uint64_t last_id;
 	size_t n;
-	struct item item[];
+	struct live_item item[];
 };
 
 struct mem_snapshot *mem_snapshot_take(const struct mem *mem)
@@ -34,10 +28,26 @@ struct mem_snapshot *mem_snapshot_take(const struct mem *mem)
 	snap->last_id = mem->last_id;
 	snap->n = 0;
 	for (const struct mem_block *b = mem->live; b; b = b->next)
-		snap->item[snap->n++] = (struct item){
-			.id = b->id, .bytes = b->requested, .op = b->op, .phase = b->phase, .name = b->name,
-			.category = b->category,
-		};
+		snap->item[snap->n++] = live_item(b);
+	return snap;
+}
+
+struct mem_snapshot *mem_snapshot_peak(const struct mem *mem)
+{
+	const struct peak_live *peak = &mem->peak_live;
+	struct mem_snapshot *snap;
+	size_t n = peak_live_n(peak);
+
+	for (const struct mem_block *b = mem->live; b; b = b->next)
+		n += b->id <= peak->last_id;
+	snap = tm_xmalloc(sizeof *snap + n * sizeof snap->item[0]);
+	snap->last_id = peak->last_id;
+	snap->n = peak_live_n(peak);
+	if (snap->n)
+		memcpy(snap->item, peak->item, snap->n * sizeof snap->item[0]);
+	for (const struct mem_block *b = mem->live; b; b = b->next)
+		if (b->id <= peak->last_id)
+			snap->item[snap->n++] = live_item(b);
 	return snap;
 }
 
@@ -75,9 +85,9 @@ size_t mem_snapshot_diff(const struct mem_snapshot *from, const struct mem_snaps
 	size_t n = 0, groups = 0;
 
 	for (size_t i = 0; i < to->n; i++) {
-		const struct item *item = &to->item[i];
+		const struct live_item *item = &to->item[i];
 
-		if (item->id > from->last_id)
+		if (!from || item->id > from->last_id)
 			v[n++] = (struct mem_stayed){
 				.op = item->op, .phase = item->phase, .name = item->name,
 				.category = item->category, .blocks = 1, .bytes = item->bytes,

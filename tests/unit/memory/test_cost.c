@@ -59,7 +59,7 @@ static void cost_of(const char *policy, struct mem_driver *driver, const char *t
 static void cost_without_books(const char *name)
 {
 	const struct mem_policy *policy = mem_policy_find(name);
-	struct mem_driver *driver = driver_space_new(1ull << 40);
+	struct mem_driver *driver = driver_space_new(1ull << 40, 512);
 	struct mem_policy_config cfg = { .conf = "", .driver = driver };
 	struct mem_grant live[LIVE_N] = { 0 };
 	uint64_t seed = 3, sizes[LIVE_N];
@@ -91,9 +91,9 @@ static void a_million_pairs(void **state)
 	(void)state;
 	cost_without_books("raw");
 	cost_without_books("caching");
-	cost_of("raw", driver_space_new(1ull << 40), NULL, PAIRS, "raw with books");
-	cost_of("caching", driver_space_new(1ull << 40), NULL, PAIRS, "caching with books");
-	cost_of("caching", driver_space_new(1ull << 40), "/dev/null", PAIRS, "caching with books and trace");
+	cost_of("raw", driver_space_new(1ull << 40, 512), NULL, PAIRS, "raw with books");
+	cost_of("caching", driver_space_new(1ull << 40, 512), NULL, PAIRS, "caching with books");
+	cost_of("caching", driver_space_new(1ull << 40, 512), "/dev/null", PAIRS, "caching with books and trace");
 	cost_of("caching", driver_host_new(0, NULL), NULL, PAIRS, "caching with books, host memory");
 	cost_of("raw", driver_host_new(0, NULL), NULL, PAIRS / 20, "raw with books, host memory");
 }

@@ -17,7 +17,7 @@ static struct mem *open_mem(const char *policy, uint64_t cap, uint64_t capacity)
 	struct tm_err err = { 0 };
 	struct mem *mem = NULL;
 
-	assert_ok(mem_new(&cfg, driver_space_new(capacity), &mem, &err), &err);
+	assert_ok(mem_new(&cfg, driver_space_new(capacity, 512), &mem, &err), &err);
 	return mem;
 }
 
@@ -61,7 +61,7 @@ static void wrong_policies_and_options_are_named(void **state)
 		struct tm_err err = { 0 };
 		struct mem *mem = NULL;
 
-		assert_int_equal(mem_new(&cfg, driver_space_new(MIB), &mem, &err), TM_EINVALID);
+		assert_int_equal(mem_new(&cfg, driver_space_new(MIB, 512), &mem, &err), TM_EINVALID);
 		assert_null(mem);
 		if (!strstr(err.text, bad[i].says))
 			fail_msg("\"%s\" is not in: %s", bad[i].says, err.text);
@@ -69,7 +69,7 @@ static void wrong_policies_and_options_are_named(void **state)
 	struct mem_config blank = { .policy = "caching", .conf = " \n" };
 	struct mem *mem;
 
-	assert_int_equal(mem_new(&blank, driver_space_new(MIB), &mem, NULL), 0);
+	assert_int_equal(mem_new(&blank, driver_space_new(MIB, 512), &mem, NULL), 0);
 	mem_free(mem);
 }
 
@@ -616,7 +616,7 @@ static void freed_host_memory_faults(void **state)
 
 static void both_drivers_place_alike(void **state)
 {
-	struct mem_driver *host = driver_host_new(1ull << 40, NULL), *space = driver_space_new(1ull << 40);
+	struct mem_driver *host = driver_host_new(1ull << 40, NULL), *space = driver_space_new(1ull << 40, 512);
 	struct mem *mem[2];
 	struct mem_block *live[2][64] = { { 0 } };
 	uint64_t seed = 5, shift = 0;
@@ -734,7 +734,7 @@ static void check_it(void *arg)
 
 static void the_check_finds_damage(void **state)
 {
-	struct mem_driver *driver = driver_space_new(1ull << 40);
+	struct mem_driver *driver = driver_space_new(1ull << 40, 512);
 	struct mem_policy_config cfg = { .conf = "", .driver = driver };
 	struct caching_options o;
 	struct caching_block *a, *b;

@@ -436,9 +436,9 @@ enum { SHARE = 1 };
 static void agree(const struct setup *set)
 {
 	struct caching_options o;
-	struct mem_driver *driver = driver_space_new(set->capacity);
+	struct mem_driver *driver = driver_space_new(set->capacity, 512);
 	struct mem_policy_config cfg = { .conf = "", .cap_bytes = set->cap, .driver = driver };
-	struct model m = { .driver = driver_space_new(set->capacity), .limit = set->cap ? set->cap : UINT64_MAX };
+	struct model m = { .driver = driver_space_new(set->capacity, 512), .limit = set->cap ? set->cap : UINT64_MAX };
 	struct caching_block **live = tm_xcalloc(set->live_max, sizeof *live);
 	size_t live_n = 0, up = 0;
 	struct caching *c;

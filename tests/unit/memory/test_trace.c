@@ -275,7 +275,7 @@ static void books_agree(const char *policy, uint64_t cap)
 	struct mem *mem;
 	struct books *b;
 
-	assert_ok(mem_new(&cfg, driver_space_new(1ull << 40), &mem, &err), &err);
+	assert_ok(mem_new(&cfg, driver_space_new(1ull << 40, 512), &mem, &err), &err);
 	random_run(mem, 11);
 	assert_ok(mem_trace_close(mem, &err), &err);
 	b = read_trace(policy, (int64_t)cap);
@@ -327,7 +327,7 @@ static void names_are_escaped_and_the_locale_does_not_matter(void **state)
 
 	(void)state;
 	setlocale(LC_ALL, "de_DE.UTF-8");
-	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40), &mem, NULL), 0);
+	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40, 512), &mem, NULL), 0);
 	mem_set_op(mem, "a\"b\\c\n\x01\u00e9");
 	assert_int_equal(mem_alloc(mem, 1234567, MEM_INPUT, "</script>", &block, NULL), 0);
 	mem_free(mem);
@@ -355,11 +355,11 @@ static void a_trace_that_cannot_be_written_is_told(void **state)
 	struct tm_err err = { 0 };
 
 	(void)state;
-	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40), &mem, &err), TM_EIO);
+	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40, 512), &mem, &err), TM_EIO);
 	assert_null(mem);
 	assert_string_equal(err.file, "/nonexistent/trace");
 	cfg.trace_path = "/dev/full";
-	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40), &mem, &err), 0);
+	assert_int_equal(mem_new(&cfg, driver_space_new(1ull << 40, 512), &mem, &err), 0);
 	for (int i = 0; i < 2000; i++) {
 		struct mem_block *block;
 

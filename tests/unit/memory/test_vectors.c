@@ -108,10 +108,10 @@ static void open_vector(struct vector *v)
 
 	if (v->c)
 		return;
-	v->recorder.driver = (struct mem_driver){ record_alloc, record_free, record_info, NULL };
+	v->recorder.driver = (struct mem_driver){ .alloc = record_alloc, .free = record_free, .info = record_info };
 	v->recorder.capacity = v->device;
 	v->recorder.next = 1ull << 40;
-	v->recorder.down = v->down ? driver_space_new(1ull << 40) : NULL;
+	v->recorder.down = v->down ? driver_space_new(1ull << 40, 512) : NULL;
 	tm_str_init(&v->recorder.events);
 	v->c = caching_new(&cfg, &v->options);
 }

@@ -1,75 +1,83 @@
 /*
- * Attention with the scores in memory. Q, K and V are read where they lie in
- * the packed qkv(B,T,3,H,D): a head is a matrix T × D with rows 3·C apart, so
- * nothing is permuted or copied. One (sample, head) is one task, in tiles of
- * 256 rows; a tile of scores is turned into probabilities while it is still
- * in the cache.
+ * Attention with the scores in memory. One (sample, head) is one task, in
+ * tiles of 256 rows; a tile of scores is turned into probabilities while it is
+ * still in the cache.
  *
- * Workspace: (B,H,T,T) floats backward, and forward where there is dropout
- * (ops.h). It follows from the shape and not from the threads, and is what a
- * device needs that runs all heads at once.
+ * The scores, and backward the gradient of the probabilities, are stored in
+ * the tensors' type before the softmax reads them again: there is no other
+ * place for rows of any length. Workspace: (B,H,T,T) of that type, backward,
+ * and forward where there is dropout (ops.h).
  */
-#include "device/cpu/gemm.h"
+#include "device/cpu/attention.h"
 #include "device/cpu/softmax.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 enum { TILE_ROWS = 256 };
 
-/* What both directions know. */
-struct attention {
-	int64_t batch, heads, tokens, width, head_dim;
-	float scale;                      /* 1/√D */
-	const int32_t *lengths;           /* NULL: every key counts */
-	bool causal;
-	float p;
-	struct random_at random;
-};
-
-/* One (sample, head): where its matrices are. */
-struct head {
-	int64_t sample, index;            /* index = sample · H + head */
-	int64_t qkv;                      /* offset of Q in qkv; K and V follow at +C and +2C */
-	int64_t out;                      /* offset in (B,T,C) */
-	int64_t scores;                   /* offset in (B,H,T,T) */
-};
-
-static struct head head_of(const struct attention *at, int64_t i)
+/* The workspace as a tensor like `shape`, in a block of its own that is only an address. */
+static struct tensor workspace_as(struct mem_block *block, void *ws, const struct tensor *shape)
 {
-	int64_t sample = i / at->heads, h = i % at->heads;
+	struct tensor t = *shape;
 
-	return (struct head){
-		.sample = sample, .index = i,
-		.qkv = sample * at->tokens * 3 * at->width + h * at->head_dim,
-		.out = sample * at->tokens * at->width + h * at->head_dim,
-		.scores = i * at->tokens * at->tokens,
-	};
+	*block = (struct mem_block){ .addr = (uint64_t)(uintptr_t)ws };
+	t.block = block;
+	t.offset = 0;
+	return t;
 }
 
-/* Keys that query t of this sample sees: 0 … result - 1. */
-static int64_t keys_seen(const struct attention *at, int64_t sample, int64_t t)
-{
-	int64_t n = at->tokens;
+/* ---- one row of T --------------------------------------------------- */
 
-	if (at->lengths) {
-		if (at->lengths[sample] < 0 || at->lengths[sample] > n)
-			BUG("attention: length %d, but %lld tokens", at->lengths[sample], (long long)n);
-		n = at->lengths[sample];
-	}
-	return at->causal ? cpu_min(n, t + 1) : n;
+/* Scores to probabilities where they lie. */
+static void softmax_f32(float *row, int64_t seen)
+{
+	double sum = row_exp_sum(row, row_max(row, seen), seen);
+
+	row_scale(row, (float)(1 / sum), seen);
 }
 
-/* Scores to probabilities, in place. A row without keys is all zeros. */
-static void softmax_row(float *row, int64_t seen, int64_t tokens)
+/* The same of a row that is not f32: in pieces, which are read again for each pass unless there is only one. */
+static void softmax_converted(struct tensor *t, int64_t first, int64_t seen)
 {
-	if (seen > 0) {
-		double sum = row_exp_sum(row, row_max(row, seen), seen);
+	float piece[CPU_CHUNK], max = -INFINITY;
+	bool whole = seen <= CPU_CHUNK;
+	double sum = 0;
 
-		row_scale(row, (float)(1 / sum), seen);
+	for (int64_t i = 0; i < seen; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, seen - i);
+		float best = row_max(cpu_read(t, first + i, n, piece), n);
+
+		max = best > max ? best : max;
 	}
-	memset(row + seen, 0, (size_t)(tokens - seen) * sizeof *row);
+	for (int64_t i = 0; i < seen; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, seen - i);
+
+		if (!whole)
+			cpu_read(t, first + i, n, piece);
+		sum += row_exp_sum(piece, max, n);
+	}
+	for (int64_t i = 0; i < seen; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, seen - i);
+
+		if (!whole) {
+			cpu_read(t, first + i, n, piece);
+			row_exp_sum(piece, max, n);
+		}
+		row_scale(piece, (float)(1 / sum), n);
+		cpu_store(t, first + i, n, piece);
+	}
+}
+
+/* A row without keys is all zeros. */
+static void softmax_row(struct tensor *t, int64_t first, int64_t seen, int64_t tokens)
+{
+	if (seen > 0 && t->dtype == DT_F32)
+		softmax_f32(tensor_f32(t) + first, seen);
+	else if (seen > 0)
+		softmax_converted(t, first, seen);
+	memset((char *)tensor_data(t) + (first + seen) * dtype_bytes[t->dtype], 0,
+	       (size_t)(tokens - seen) * dtype_bytes[t->dtype]);
 }
 
 CPU_CLONES
@@ -79,68 +87,100 @@ static void multiply(float *out, const float *x, const float *y, int64_t n)
 		out[i] = x[i] * y[i];
 }
 
-/* out = drop(probs) for one row of T, whose first element has number `first` in (B,H,T,T). */
-static void drop_row(float *out, const float *probs, const struct attention *at, int64_t first)
+/* out = drop(probs) for one row, whose first element has number `first` in (B,H,T,T). */
+static void drop_row(struct tensor *out, const struct tensor *probs, const struct attention *at, int64_t first)
 {
+	float factor[CPU_CHUNK], read[CPU_CHUNK], made[CPU_CHUNK];
+
+	for (int64_t i = first; i < first + at->tokens; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, first + at->tokens - i);
+		float *x = cpu_place(out, i, made);
+
+		cpu_drop_factors(factor, (uint64_t)i, n, at->p, at->random);
+		multiply(x, cpu_read(probs, i, n, read), factor, n);
+		cpu_store(out, i, n, x);
+	}
+}
+
+/* n elements of dP from `first` on: what is stored in `grad`, dropped as the probabilities were. Where it is, or in buf. */
+static const float *undropped(const struct tensor *grad, const struct attention *at, int64_t first, int64_t n, float *buf)
+{
+	const float *x = cpu_read(grad, first, n, buf);
 	float factor[CPU_CHUNK];
 
-	for (int64_t begin = 0; begin < at->tokens; begin += CPU_CHUNK) {
-		int64_t n = cpu_min(CPU_CHUNK, at->tokens - begin);
+	if (!(at->p > 0))
+		return x;
+	cpu_drop_factors(factor, (uint64_t)first, n, at->p, at->random);
+	multiply(buf, x, factor, n);
+	return buf;
+}
 
-		cpu_drop_factors(factor, (uint64_t)(first + begin), n, at->p, at->random);
-		multiply(out + begin, probs + begin, factor, n);
+/*
+ * One row of the softmax's gradient, in place: from dW, the gradient of the
+ * weights that met V, to dS = P ∘ (dP - Σ P ∘ dP), where dP = dW ∘ factor.
+ */
+static void softmax_row_bwd(struct tensor *grad, const struct tensor *probs, const struct attention *at, int64_t first)
+{
+	float g_buf[CPU_CHUNK], p_buf[CPU_CHUNK], made[CPU_CHUNK];
+	const float *g = NULL, *p = NULL;
+	int64_t end = first + at->tokens;
+	double sum = 0;
+
+	for (int64_t i = first; i < end; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, end - i);
+
+		g = undropped(grad, at, i, n, g_buf);
+		p = cpu_read(probs, i, n, p_buf);
+		multiply(made, g, p, n);
+		sum += cpu_sum(made, n);
+	}
+	for (int64_t i = first; i < end; i += CPU_CHUNK) {
+		int64_t n = cpu_min(CPU_CHUNK, end - i);
+		float *out = cpu_place(grad, i, made);
+
+		if (n < at->tokens) {           /* several pieces: the buffers hold the last one */
+			g = undropped(grad, at, i, n, g_buf);
+			p = cpu_read(probs, i, n, p_buf);
+		}
+		row_subtract_multiply(out, g, (float)sum, p, n);
+		cpu_store(grad, i, n, out);
 	}
 }
 
-/* Forward: `rows` queries from `row` on. */
+/* ---- forward -------------------------------------------------------- */
+
+/* `rows` queries from `row` on. `dropped` is like probs. */
 static void forward_tile(struct device *dev, const struct attention *at, const struct head *head,
-			 const float *qkv, float *out, float *probs, float *dropped, int64_t row, int64_t rows)
+			 const struct op_attention_fwd *a, struct tensor *dropped, int64_t row, int64_t rows)
 {
-	int64_t stride = 3 * at->width;
-	float *tile = probs + head->scores + row * at->tokens;
-	const float *weights = tile;
+	int64_t T = at->tokens, first = head->scores + row * T;
+	struct tensor probs = *a->probs;
 
 	gemm_one(dev, &(struct gemm){
-		.trans_b = true, .m = rows, .n = at->tokens, .k = at->head_dim, .alpha = at->scale,
-		.a = qkv + head->qkv + row * stride, .lda = stride,
-		.b = qkv + head->qkv + at->width, .ldb = stride, .c = tile, .ldc = at->tokens });
-
+		.trans_b = true, .tf32 = at->tf32, .m = rows, .n = T, .k = at->head_dim, .alpha = at->scale,
+		.a = head_qkv(at, head, a->qkv, 0, row), .b = head_qkv(at, head, a->qkv, 1, 0),
+		.c = { &probs, first, T } });
 	for (int64_t r = 0; r < rows; r++) {
-		softmax_row(tile + r * at->tokens, keys_seen(at, head->sample, row + r), at->tokens);
+		softmax_row(&probs, first + r * T, keys_seen(at, head->sample, row + r), T);
 		if (at->p > 0)
-			drop_row(dropped + head->scores + (row + r) * at->tokens, tile + r * at->tokens, at,
-				 head->scores + (row + r) * at->tokens);
+			drop_row(dropped, &probs, at, first + r * T);
 	}
-	if (at->p > 0)
-		weights = dropped + head->scores + row * at->tokens;
-
 	gemm_one(dev, &(struct gemm){
-		.m = rows, .n = at->head_dim, .k = at->tokens, .alpha = 1,
-		.a = weights, .lda = at->tokens, .b = qkv + head->qkv + 2 * at->width, .ldb = stride,
-		.c = out + head->out + row * at->width, .ldc = at->width });
-}
-
-/* `out` is (B,T,C): the output or its gradient. */
-static struct attention describe(const struct tensor *out, const struct tensor *lengths, int64_t heads)
-{
-	struct attention at = {
-		.batch = out->shape[0], .tokens = out->shape[1], .width = out->shape[2], .heads = heads,
-		.head_dim = out->shape[2] / heads,
-		.lengths = tensor_here(lengths) ? tensor_i32(lengths) : NULL,
-	};
-
-	BUG_ON(3 * at.width > INT_MAX || at.tokens > INT_MAX);
-	at.scale = (float)(1 / sqrt((double)at.head_dim));
-	return at;
+		.tf32 = at->tf32, .m = rows, .n = at->head_dim, .k = T, .alpha = 1,
+		.a = { at->p > 0 ? dropped : &probs, first, T }, .b = head_qkv(at, head, a->qkv, 2, 0),
+		.c = head_out(at, head, a->out, row) });
 }
 
 int cpu_attention_fwd(struct device *dev, const struct op_attention_fwd *a, void *ws, struct tm_err *err)
 {
-	struct attention at = describe(a->out, a->lengths, a->heads);
+	struct attention at = attention_of(a->out, a->lengths, a->heads);
 	int64_t tiles = cpu_pieces(at.tokens, TILE_ROWS);
+	struct mem_block block;
+	struct tensor dropped = workspace_as(&block, ws, a->probs);
 
 	(void)err;
 	at.causal = a->causal;
+	at.tf32 = a->tf32;
 	at.p = a->dropout_p;
 	at.random = a->random;
 	#pragma omp parallel num_threads(dev->threads)
@@ -151,88 +191,71 @@ int cpu_attention_fwd(struct device *dev, const struct op_attention_fwd *a, void
 			struct head head = head_of(&at, i / tiles);
 			int64_t row = i % tiles * TILE_ROWS;
 
-			forward_tile(dev, &at, &head, tensor_f32(a->qkv), tensor_f32(a->out), tensor_f32(a->probs),
-				     ws, row, cpu_min(TILE_ROWS, at.tokens - row));
+			forward_tile(dev, &at, &head, a, &dropped, row, cpu_min(TILE_ROWS, at.tokens - row));
 		}
 	}
 	return 0;
 }
 
+/* ---- backward ------------------------------------------------------- */
+
 /*
- * One row of the softmax's gradient, in place: from dW, the gradient of the
- * weights that met V, to dS = P ∘ (dP - Σ P ∘ dP), where dP = dW ∘ factor.
+ * dK or dV (`which` 1 or 2) = alpha · scoresᵀ · x of one head, in tiles of
+ * keys; each sums over all queries.
  */
-static void softmax_row_bwd(float *row, const float *probs, const struct attention *at, int64_t first)
-{
-	float product[CPU_CHUNK];
-	double sum = 0;
-
-	if (at->p > 0)
-		drop_row(row, row, at, first);
-	for (int64_t begin = 0; begin < at->tokens; begin += CPU_CHUNK) {
-		int64_t n = cpu_min(CPU_CHUNK, at->tokens - begin);
-
-		multiply(product, row + begin, probs + begin, n);
-		sum += cpu_sum(product, n);
-	}
-	row_subtract_multiply(row, (float)sum, probs, at->tokens);
-}
-
-/* out(T,D) = alpha · scoresᵀ · x, in tiles of keys; each sums over all queries. */
-static void transposed_product(struct device *dev, const struct attention *at, float alpha, const float *scores,
-			       const float *x, int64_t ldx, float *out)
+static void transposed_product(struct device *dev, const struct attention *at, const struct head *head, float alpha,
+			       const struct tensor *scores, struct operand x, struct tensor *dqkv, int which)
 {
 	for (int64_t key = 0; key < at->tokens; key += TILE_ROWS)
 		gemm_one(dev, &(struct gemm){
-			.trans_a = true, .m = cpu_min(TILE_ROWS, at->tokens - key), .n = at->head_dim, .k = at->tokens,
-			.alpha = alpha, .a = scores + key, .lda = at->tokens, .b = x, .ldb = ldx,
-			.c = out + key * 3 * at->width, .ldc = 3 * at->width });
+			.trans_a = true, .tf32 = at->tf32, .m = cpu_min(TILE_ROWS, at->tokens - key), .n = at->head_dim,
+			.k = at->tokens, .alpha = alpha, .a = { scores, head->scores + key, at->tokens }, .b = x,
+			.c = head_qkv(at, head, dqkv, which, key) });
 }
 
 /* dS into scores: the product dout · Vᵀ and the softmax's gradient, tile by tile; then dQ = dS · K / √D. */
 static void backward_tile(struct device *dev, const struct attention *at, const struct head *head,
-			  const struct op_attention_bwd *a, float *scores, int64_t row, int64_t rows)
+			  const struct op_attention_bwd *a, struct tensor *scores, int64_t row, int64_t rows)
 {
-	int64_t stride = 3 * at->width;
-	const float *qkv = tensor_f32(a->qkv) + head->qkv, *probs = tensor_f32(a->probs) + head->scores;
+	int64_t T = at->tokens, first = head->scores + row * T;
 
 	gemm_one(dev, &(struct gemm){
-		.trans_b = true, .m = rows, .n = at->tokens, .k = at->head_dim, .alpha = 1,
-		.a = tensor_f32(a->dout) + head->out + row * at->width, .lda = at->width,
-		.b = qkv + 2 * at->width, .ldb = stride, .c = scores + row * at->tokens, .ldc = at->tokens });
-	for (int64_t t = row; t < row + rows; t++)
-		softmax_row_bwd(scores + t * at->tokens, probs + t * at->tokens, at, head->scores + t * at->tokens);
+		.trans_b = true, .tf32 = at->tf32, .m = rows, .n = T, .k = at->head_dim, .alpha = 1,
+		.a = head_out(at, head, a->dout, row), .b = head_qkv(at, head, a->qkv, 2, 0), .c = { scores, first, T } });
+	for (int64_t r = 0; r < rows; r++)
+		softmax_row_bwd(scores, a->probs, at, first + r * T);
 	gemm_one(dev, &(struct gemm){
-		.m = rows, .n = at->head_dim, .k = at->tokens, .alpha = at->scale,
-		.a = scores + row * at->tokens, .lda = at->tokens, .b = qkv + at->width, .ldb = stride,
-		.c = tensor_f32(a->dqkv) + head->qkv + row * stride, .ldc = stride });
+		.tf32 = at->tf32, .m = rows, .n = at->head_dim, .k = T, .alpha = at->scale,
+		.a = { scores, first, T }, .b = head_qkv(at, head, a->qkv, 1, 0),
+		.c = head_qkv(at, head, a->dqkv, 0, row) });
 }
 
 static void backward_head(struct device *dev, const struct attention *at, const struct head *head,
-			  const struct op_attention_bwd *a, float *scores)
+			  const struct op_attention_bwd *a, struct tensor *scores)
 {
-	const float *probs = tensor_f32(a->probs) + head->scores, *weights = probs;
-	float *dqkv = tensor_f32(a->dqkv) + head->qkv;
+	const struct tensor *weights = a->probs;
 
 	if (at->p > 0) {
 		/* The weights that met V, computed again; the space is needed for dS only afterwards. */
 		for (int64_t t = 0; t < at->tokens; t++)
-			drop_row(scores + t * at->tokens, probs + t * at->tokens, at, head->scores + t * at->tokens);
+			drop_row(scores, a->probs, at, head->scores + t * at->tokens);
 		weights = scores;
 	}
-	transposed_product(dev, at, 1, weights, tensor_f32(a->dout) + head->out, at->width, dqkv + 2 * at->width);
+	transposed_product(dev, at, head, 1, weights, head_out(at, head, a->dout, 0), a->dqkv, 2);
 	for (int64_t row = 0; row < at->tokens; row += TILE_ROWS)
 		backward_tile(dev, at, head, a, scores, row, cpu_min(TILE_ROWS, at->tokens - row));
-	transposed_product(dev, at, at->scale, scores, tensor_f32(a->qkv) + head->qkv, 3 * at->width,
-			   dqkv + at->width);
+	transposed_product(dev, at, head, at->scale, scores, head_qkv(at, head, a->qkv, 0, 0), a->dqkv, 1);
 }
 
 int cpu_attention_bwd(struct device *dev, const struct op_attention_bwd *a, void *ws, struct tm_err *err)
 {
-	struct attention at = describe(a->dout, a->lengths, a->heads);
+	struct attention at = attention_of(a->dout, a->lengths, a->heads);
+	struct mem_block block;
+	struct tensor scores = workspace_as(&block, ws, a->probs);
 
 	(void)err;
 	/* Masked probabilities are exactly 0, so the mask itself is not needed again. */
+	at.tf32 = a->tf32;
 	at.p = a->dropout_p;
 	at.random = a->random;
 	#pragma omp parallel num_threads(dev->threads)
@@ -242,7 +265,7 @@ int cpu_attention_bwd(struct device *dev, const struct op_attention_bwd *a, void
 		for (int64_t i = 0; i < at.batch * at.heads; i++) {
 			struct head head = head_of(&at, i);
 
-			backward_head(dev, &at, &head, a, (float *)ws + head.scores);
+			backward_head(dev, &at, &head, a, &scores);
 		}
 	}
 	return 0;

@@ -82,8 +82,8 @@ void row_scale(float *x, float factor, int64_t n)
 }
 
 CPU_CLONES
-void row_subtract_multiply(float *x, float shift, const float *y, int64_t n)
+void row_subtract_multiply(float *out, const float *x, float shift, const float *y, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
-		x[i] = y[i] * (x[i] - shift);
+		out[i] = y[i] * (x[i] - shift);
 }

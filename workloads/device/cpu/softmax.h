@@ -14,7 +14,7 @@ double row_exp_sum(float *x, float shift, int64_t n);
 /* The same sum without writing. */
 double row_exp_sum_only(const float *x, float shift, int64_t n);
 void row_scale(float *x, float factor, int64_t n);
-/* x[i] = y[i] · (x[i] - shift) */
-void row_subtract_multiply(float *x, float shift, const float *y, int64_t n);
+/* out[i] = y[i] · (x[i] - shift); out may be x */
+void row_subtract_multiply(float *out, const float *x, float shift, const float *y, int64_t n);
 
 #endif

@@ -215,7 +215,7 @@ static int call_begin(struct device *dev, enum device_op op, uint64_t workspace_
 			return rc;
 	}
 	call->blas_start_ns = dev->blas_sum_ns;
-	call->start_ns = tm_mono_ns();
+	call->start_ns = dev->backend->computes ? tm_mono_ns() : 0;
 	return 0;
 }
 
@@ -223,7 +223,8 @@ static void call_end(struct device *dev, enum device_op op, const struct call *c
 {
 	struct op_account *account = &dev->account[op][device_phase_index(dev->phase)];
 
-	account->time_ns += tm_mono_ns() - call->start_ns;
+	if (dev->backend->computes)           /* else the backend has added its estimate */
+		account->time_ns += tm_mono_ns() - call->start_ns;
 	account->blas_ns += (dev->blas_sum_ns - call->blas_start_ns) / dev->threads;
 	account->calls++;
 	account->flops += flops;

@@ -65,7 +65,7 @@ extern const char *const device_phase_name[DEVICE_PHASE_N];
 
 struct op_account {
 	uint64_t calls;
-	int64_t time_ns;                  /* wall time inside the backend; of launches only where work is queued */
+	int64_t time_ns;                  /* wall time inside the backend; of launches only where work is queued; of a planning device its estimate */
 	int64_t blas_ns;                  /* of it inside BLAS, mean over the device's threads */
 	double flops, bytes;              /* bytes: read and written, each tensor once */
 };

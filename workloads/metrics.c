@@ -38,6 +38,7 @@ const struct metric metrics[] = {
 	{ "step.p99", "s", "lower", NOISY, "99th percentile of the same" },
 	{ "loss.first", "nats", "none", NOISY, "loss of step 0" },
 	{ "loss.final", "nats", "lower", NOISY, "loss at step warmup.min + steps" },
+	{ "scale.final", "1", "none", NOISY, "loss scale of the same step, where there is one" },
 };
 const size_t metrics_n = TM_ARRAY_N(metrics);
 

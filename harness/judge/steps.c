@@ -108,16 +108,19 @@ static void judge_speed(const struct judge_input *in, struct judge_steps *out)
 	out->samples_s = offered_samples > 0 ? samples / out->window_s : NAN;
 }
 
+/* Loss and its scale: at first, and where every run of these settings has come to. */
 static void judge_loss(const struct judge_input *in, struct judge_steps *out)
 {
 	int64_t train = 0;
 
-	out->loss_first = out->loss_final = NAN;
-	for (size_t i = 0; in->loss && i < in->n; i++) {
+	out->loss_first = out->loss_final = out->scale_final = NAN;
+	for (size_t i = 0; i < in->n; i++) {
 		if (phase_of(in, i) == JUDGE_EVAL)
 			continue;
 		train++;
-		if (isnan(in->loss[i]))
+		if (in->scale && in->scale[i] != JUDGE_SCALE_NONE && train <= in->warmup_min + in->steps)
+			out->scale_final = in->scale[i];
+		if (!in->loss || isnan(in->loss[i]))
 			continue;
 		if (isnan(out->loss_first))
 			out->loss_first = in->loss[i];
@@ -213,6 +216,7 @@ size_t judge_metrics(const struct judge_steps *s, struct judge_metric out[JUDGE_
 	add(out, &n, "mem.growth.eval", s->growth.eval.slope, (int64_t)s->growth.eval.n);
 	add(out, &n, "loss.first", s->loss_first, 1);
 	add(out, &n, "loss.final", s->loss_final, 1);
+	add(out, &n, "scale.final", s->scale_final, 1);
 	return n;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "judge/growth.h"
+#include "judge/scale.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@ struct judge_input {
 	const double *live;               /* requested bytes alive behind each step; NULL: unknown */
 	const unsigned char *phase;       /* enum judge_phase; NULL: train throughout */
 	const bool *skipped;              /* optimiser steps not taken; NULL: none */
+	const double *scale;              /* of the loss; NULL: none; an entry JUDGE_SCALE_NONE: that step has none */
 	size_t first;                     /* index of the first counted step */
 
 	/*
@@ -50,7 +52,7 @@ struct judge_steps {
 	double tokens_s, samples_s;       /* work of train steps that were not skipped, per second of window */
 	double drift;                     /* slope * W / median; positive: slower and slower */
 	bool drifts;
-	double loss_first, loss_final;
+	double loss_first, loss_final, scale_final;
 	struct judge_growth growth;
 };
 
@@ -69,7 +71,7 @@ struct judge_steps {
  *
  * loss.first is the first loss of the run. loss.final is that of (1-based)
  * train step warmup_min + steps, or the last one before it: an adaptive
- * warm-up that takes longer does not move it.
+ * warm-up that takes longer does not move it. scale.final likewise.
  */
 int judge_steps(const struct judge_input *in, struct judge_steps *out, struct tm_err *err);
 

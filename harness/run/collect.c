@@ -28,6 +28,7 @@ void collect_free(struct collect *c)
 	free(s->samples);
 	free(s->live);
 	free(s->loss);
+	free(s->scale);
 	free(s->phase);
 	free(s->skipped);
 	for (size_t i = 0; i < c->op_n; i++) {
@@ -59,6 +60,7 @@ static void grow_steps(struct collect_steps *s, size_t want)
 	s->samples = tm_xrealloc_n(s->samples, s->cap, sizeof *s->samples);
 	s->live = tm_xrealloc_n(s->live, s->cap, sizeof *s->live);
 	s->loss = tm_xrealloc_n(s->loss, s->cap, sizeof *s->loss);
+	s->scale = tm_xrealloc_n(s->scale, s->cap, sizeof *s->scale);
 	s->phase = tm_xrealloc_n(s->phase, s->cap, sizeof *s->phase);
 	s->skipped = tm_xrealloc_n(s->skipped, s->cap, sizeof *s->skipped);
 }
@@ -66,6 +68,11 @@ static void grow_steps(struct collect_steps *s, size_t want)
 static int64_t entry(const json_t *list, size_t i)
 {
 	return list ? (int64_t)json_integer_value(json_array_get(list, i)) : 0;
+}
+
+static double number_or_nan(const json_t *v)
+{
+	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
 static int mark_skipped(struct collect_steps *s, const json_t *list, size_t first, struct tm_err *err)
@@ -82,47 +89,73 @@ static int mark_skipped(struct collect_steps *s, const json_t *list, size_t firs
 	return 0;
 }
 
+/* A run that can only skip steps is ended here: it would go on to its last step, fast and for nothing. */
+static int judge_scales(struct collect *c, size_t first, struct tm_err *err)
+{
+	const struct collect_steps *s = &c->steps;
+
+	for (size_t i = first; i < s->n; i++) {
+		if (!judge_scale_step(&c->scale, s->scale[i], s->skipped[i], &c->verdict))
+			continue;
+		c->verdict_cause = "scale";
+		return tm_fail(err, TM_EINVALID, "%s", c->verdict.text);
+	}
+	return 0;
+}
+
+/* One step more, not skipped so far; the lists are those of its line, i its place there. */
+static void add_step(struct collect_steps *s, const json_t *body, size_t i, enum judge_phase phase)
+{
+	const json_t *loss = json_array_get(json_object_get(body, "loss"), i), *scale = json_object_get(body, "scale");
+	size_t at = s->n++;
+
+	s->us[at] = entry(json_object_get(body, "us"), i);
+	s->tokens[at] = entry(json_object_get(body, "tokens"), i);
+	s->samples[at] = entry(json_object_get(body, "samples"), i);
+	s->live[at] = entry(json_object_get(body, "live"), i);
+	s->loss[at] = number_or_nan(loss);
+	s->scale[at] = scale ? number_or_nan(json_array_get(scale, i)) : JUDGE_SCALE_NONE;
+	s->phase[at] = (unsigned char)phase;
+	s->skipped[at] = false;
+	s->has_loss |= json_is_number(loss);
+	s->has_scale |= scale != NULL;
+}
+
+static int phase_by_name(const char *name, enum judge_phase *out, struct tm_err *err)
+{
+	static const char *const names[] = { [JUDGE_WARMUP] = "warmup", [JUDGE_TRAIN] = "train", [JUDGE_EVAL] = "eval" };
+
+	for (size_t i = 0; i < TM_ARRAY_N(names); i++) {
+		if (strcmp(names[i], name))
+			continue;
+		*out = (enum judge_phase)i;
+		return 0;
+	}
+	return tm_fail(err, TM_EINVALID, "steps of an unknown phase (warmup, train and eval are known)");
+}
+
 static int add_steps(struct collect *c, const json_t *body, struct tm_err *err)
 {
-	const json_t *us = json_object_get(body, "us"), *tokens = json_object_get(body, "tokens");
-	const json_t *samples = json_object_get(body, "samples"), *live = json_object_get(body, "live");
-	const json_t *loss = json_object_get(body, "loss");
-	const char *phase = tm_json_str(body, "phase", "train");
 	struct collect_steps *s = &c->steps;
-	size_t first = s->n, n = json_array_size(us);
-	enum judge_phase which;
+	size_t first = s->n, n = json_array_size(json_object_get(body, "us"));
+	int64_t i0 = tm_json_i64(body, "i0", -1);
+	enum judge_phase phase = JUDGE_TRAIN;
 
-	if (tm_json_i64(body, "i0", -1) != (int64_t)s->n)
-		return tm_fail(err, TM_EINVALID, "steps begin at %" PRId64 " where %zu was due",
-			       tm_json_i64(body, "i0", -1), s->n);
+	if (i0 != (int64_t)s->n)
+		return tm_fail(err, TM_EINVALID, "steps begin at %" PRId64 " where %zu was due", i0, s->n);
 	if (s->n + n > COLLECT_STEPS_MAX)
 		return tm_fail(err, TM_EINVALID, "more than %u steps", COLLECT_STEPS_MAX);
-	if (!strcmp(phase, "warmup"))
-		which = JUDGE_WARMUP;
-	else if (!strcmp(phase, "train"))
-		which = JUDGE_TRAIN;
-	else if (!strcmp(phase, "eval"))
-		which = JUDGE_EVAL;
-	else
-		return tm_fail(err, TM_EINVALID, "steps of an unknown phase (warmup, train and eval are known)");
+	if (phase_by_name(tm_json_str(body, "phase", "train"), &phase, err))
+		return TM_EINVALID;
 	grow_steps(s, s->n + n);
-	s->has_live |= live != NULL;
-	for (size_t i = 0; i < n; i++) {
-		const json_t *l = loss ? json_array_get(loss, i) : NULL;
-		size_t at = s->n++;
-
-		s->us[at] = entry(us, i);
-		s->tokens[at] = entry(tokens, i);
-		s->samples[at] = entry(samples, i);
-		s->live[at] = entry(live, i);
-		s->loss[at] = json_is_number(l) ? json_number_value(l) : NAN;
-		s->has_loss |= json_is_number(l);
-		s->phase[at] = (unsigned char)which;
-		s->skipped[at] = false;
-	}
+	s->has_live |= json_object_get(body, "live") != NULL;
+	for (size_t i = 0; i < n; i++)
+		add_step(s, body, i, phase);
 	if (n)
 		c->last_step = (int64_t)s->n - 1;
-	return mark_skipped(s, json_object_get(body, "skipped"), first, err);
+	if (mark_skipped(s, json_object_get(body, "skipped"), first, err))
+		return TM_EINVALID;
+	return judge_scales(c, first, err);
 }
 
 /* ---- kept events ------------------------------------------------------------ */

@@ -12,6 +12,7 @@
 
 #include "events.h"
 
+#include "judge/scale.h"
 #include "judge/steps.h"
 #include "store/store.h"
 
@@ -24,13 +25,18 @@ struct collect_steps {
 	size_t n, cap;
 	int64_t *us, *tokens, *samples, *live;
 	double *loss;                     /* NaN: that step has none */
+	double *scale;                    /* of the loss, in effect in the step; JUDGE_SCALE_NONE */
 	unsigned char *phase;             /* enum judge_phase */
 	bool *skipped;
-	bool has_loss, has_live, has_skipped;
+	bool has_loss, has_live, has_skipped, has_scale;
 };
 
 struct collect {
 	struct collect_steps steps;
+	struct judge_scale scale;
+	/* The steps show that nothing can come of this run: why, and the cause of its status. NULL: they do not. */
+	struct tm_err verdict;
+	const char *verdict_cause;
 	struct store_op *ops;             /* their texts are owned */
 	size_t op_n, op_cap;
 	struct store_event *events;       /* their texts are owned */

@@ -190,6 +190,7 @@ static int judge(const struct figures_input *in, size_t first, struct figures *f
 	double *live = NULL, reserved = value_of(f, "mem.reserved.peak");
 	struct judge_input ji = {
 		.n = s->n, .us = s->us, .tokens = s->tokens, .samples = s->samples, .loss = s->loss, .phase = s->phase,
+		.scale = s->has_scale ? s->scale : NULL,
 		.skipped = s->has_skipped ? s->skipped : NULL, .first = first, .window_us = in->collect->window_us,
 		.warmup_min = in->measure->warmup_min, .steps = in->measure->steps,
 		.drift_window = in->measure->warmup_window, .drift_limit = in->measure->warmup_slope,

@@ -68,6 +68,15 @@ static void add_last_line(const struct attempt *a, struct tm_str *out)
 		tm_str_addf(out, "; last line of stderr: %s", a->guarded.report.last_line);
 }
 
+/* The event stream broke the protocol, or shows by itself that the run can come to nothing. */
+static void violated(const struct attempt *a, struct outcome *out)
+{
+	if (a->collect.verdict_cause)
+		say(out, "invalid", a->collect.verdict_cause, "%s", a->collect.verdict.text);
+	else
+		say(out, "invalid", "events", "%s", a->violation);
+}
+
 /* ---- ended by us ----------------------------------------------------------- */
 
 static void timed_out(const struct outcome_input *in, const char *cause, const char *limit, int64_t limit_us, struct outcome *out)
@@ -110,7 +119,7 @@ static bool ended_by_us(const struct outcome_input *in, struct outcome *out)
 		return true;
 	}
 	if (a->stop == STOP_VIOLATION) {
-		say(out, "invalid", "events", "%s", a->violation);
+		violated(a, out);
 		return true;
 	}
 	if (a->stop == STOP_SILENT)
@@ -214,6 +223,18 @@ static void refused(const struct outcome_input *in, struct outcome *out)
 	}
 }
 
+/* Skipped steps are no fault, but whoever reads the speed should know. */
+static void taken(const struct attempt *a, struct outcome *out)
+{
+	struct tm_str text = TM_STR_INIT;
+
+	out->flags |= out->figures.flags;
+	judge_scale_text(&a->collect.scale, &text);
+	if (text.n)
+		say(out, "ok", NULL, "%s", text.s);
+	tm_str_free(&text);
+}
+
 static void succeeded(const struct outcome_input *in, struct outcome *out)
 {
 	const struct attempt *a = in->attempt;
@@ -224,13 +245,13 @@ static void succeeded(const struct outcome_input *in, struct outcome *out)
 	struct tm_err err = { 0 };
 
 	if (a->violation[0])
-		say(out, "invalid", "events", "%s", a->violation);
+		violated(a, out);
 	else if (!a->collect.result)
 		say(out, "invalid", "events", "it ended with exit code 0 and without a result");
 	else if (figures_make(&fi, &out->figures, &err))
 		say(out, "invalid", "figures", "%s", err.text);
 	else
-		out->flags |= out->figures.flags;
+		taken(a, out);
 }
 
 static void exited(const struct outcome_input *in, struct outcome *out)

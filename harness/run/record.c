@@ -5,11 +5,33 @@
 #include "base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Series keep every step, warm-up included; a NaN is a step without a loss. */
-static size_t make_series(const struct collect_steps *s, struct store_series out[3])
+#define SERIES_MAX 5
+
+/* Those that are not there as they are to be stored. */
+struct made { double *scale; int64_t *skipped; };
+
+static void make_columns(const struct collect_steps *s, struct made *out)
+{
+	*out = (struct made){ 0 };
+	if (s->has_scale)
+		out->scale = tm_xcalloc(s->n, sizeof *out->scale);
+	if (s->has_skipped)
+		out->skipped = tm_xcalloc(s->n, sizeof *out->skipped);
+	for (size_t i = 0; i < s->n; i++) {
+		if (out->scale)
+			out->scale[i] = s->scale[i] == JUDGE_SCALE_NONE ? NAN : s->scale[i];
+		if (out->skipped)
+			out->skipped[i] = s->skipped[i];
+	}
+}
+
+/* Series keep every step, warm-up included; a NaN is a step without a loss or without a scale. */
+static size_t make_series(const struct collect_steps *s, const struct made *made, struct store_series out[SERIES_MAX])
 {
 	size_t n = 0;
 
@@ -20,6 +42,10 @@ static size_t make_series(const struct collect_steps *s, struct store_series out
 		out[n++] = (struct store_series){ .metric = "loss", .f64 = s->loss, .n = s->n };
 	if (s->has_live)
 		out[n++] = (struct store_series){ .metric = "mem.live", .i64 = s->live, .n = s->n };
+	if (made->scale)
+		out[n++] = (struct store_series){ .metric = "scale", .f64 = made->scale, .n = s->n };
+	if (made->skipped)
+		out[n++] = (struct store_series){ .metric = "skipped", .i64 = made->skipped, .n = s->n };
 	return n;
 }
 
@@ -54,17 +80,24 @@ static int write_result(struct store *store, const struct store_run_result *r, b
 int record_run(struct store *store, int64_t run_id, const struct attempt *a, const struct outcome *o,
 	       const char *log, bool *stop, struct tm_err *err)
 {
-	struct store_series series[3];
+	struct store_series series[SERIES_MAX];
+	struct made made;
 	bool ok = !strcmp(o->status, "ok");
+	int rc;
+
+	make_columns(&a->collect.steps, &made);
 	struct store_run_result r = {
 		.run_id = run_id, .status = o->status, .oom = o->oom, .cause = o->cause[0] ? o->cause : NULL,
 		.reason = o->reason[0] ? o->reason : NULL, .log = a->guarded.report.log_bytes ? log : NULL,
 		.has_exit = o->has_exit, .exit_code = o->exit_code, .has_signal = o->has_signal, .signal = o->signal,
 		.flags = o->flags, .values = o->figures.values, .value_n = ok ? o->figures.n : 0,
-		.series = series, .series_n = make_series(&a->collect.steps, series),
+		.series = series, .series_n = make_series(&a->collect.steps, &made, series),
 		.ops = a->collect.ops, .op_n = a->collect.op_n,
 		.events = a->collect.events, .event_n = a->collect.event_n,
 	};
 
-	return write_result(store, &r, stop, err);
+	rc = write_result(store, &r, stop, err);
+	free(made.scale);
+	free(made.skipped);
+	return rc;
 }

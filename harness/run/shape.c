@@ -14,6 +14,7 @@ enum type {
 	TEXT,
 	COUNTS,           /* array of COUNT */
 	LOSSES,           /* array of numbers and nulls */
+	SCALES,           /* the same, none negative */
 	AMOUNTS_BY,       /* object of AMOUNT */
 	NUMBERS_BY,       /* object of NUMBER */
 	LISTS_BY,         /* object of arrays of AMOUNT */
@@ -24,6 +25,7 @@ static const char *const type_name[] = {
 	[COUNT] = "an integer, not negative", [STEP] = "a step number", [NUMBER] = "a number",
 	[AMOUNT] = "a number, not negative", [BOOL] = "true or false", [TEXT] = "a text",
 	[COUNTS] = "a list of integers, none negative", [LOSSES] = "a list of numbers and nulls",
+	[SCALES] = "a list of numbers, none negative, and nulls",
 	[AMOUNTS_BY] = "an object of numbers, none negative", [NUMBERS_BY] = "an object of numbers",
 	[LISTS_BY] = "an object of lists of numbers, none negative", [LIST] = "a list",
 };
@@ -46,7 +48,7 @@ static const struct shape {
 	{ "beat", { { "step", STEP, true } } },
 	{ "steps", { { "i0", COUNT, true }, { "us", COUNTS, true }, { "phase", TEXT, false }, { "tokens", COUNTS, false },
 		     { "samples", COUNTS, false }, { "loss", LOSSES, false }, { "live", COUNTS, false },
-		     { "skipped", COUNTS, false } } },
+		     { "skipped", COUNTS, false }, { "scale", SCALES, false } } },
 	{ "mem", { { "step", STEP, false }, { "requested", AMOUNT, false }, { "allocated", AMOUNT, false },
 		   { "active", AMOUNT, false }, { "reserved", AMOUNT, false }, { "by", AMOUNTS_BY, false } } },
 	{ "peak", { { "name", TEXT, true }, { "requested", AMOUNT, false }, { "allocated", AMOUNT, false },
@@ -89,6 +91,11 @@ static bool is_loss(const json_t *v)
 	return json_is_number(v) || json_is_null(v);
 }
 
+static bool is_scale(const json_t *v)
+{
+	return is_amount(v) || json_is_null(v);
+}
+
 static bool each_of_list(const json_t *list, bool (*ok)(const json_t *))
 {
 	if (!json_is_array(list))
@@ -128,6 +135,7 @@ static bool fits(const json_t *v, enum type type)
 	case TEXT: return json_is_string(v);
 	case COUNTS: return each_of_list(v, is_count);
 	case LOSSES: return each_of_list(v, is_loss);
+	case SCALES: return each_of_list(v, is_scale);
 	case AMOUNTS_BY: return each_of_object(v, is_amount);
 	case NUMBERS_BY: return each_of_object(v, is_number);
 	case LISTS_BY: return each_of_object(v, is_amount_list);
@@ -153,7 +161,7 @@ static int same_lengths(const char *kind, const json_t *body, const char *const 
 
 static int check_words(const char *kind, const json_t *body, struct tm_err *err)
 {
-	static const char *const steps[] = { "us", "tokens", "samples", "loss", "live" };
+	static const char *const steps[] = { "us", "tokens", "samples", "loss", "live", "scale" };
 	static const char *const timeline[] = { "us", "requested", "allocated", "reserved" };
 	const char *word;
 

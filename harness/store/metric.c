@@ -20,10 +20,13 @@ static const struct builtin { const char *name, *unit, *better; int exact; } bui
 	{ "mem.host.peak", "B", "lower", 0 },
 	{ "loss.first", "nats", "none", 0 },
 	{ "loss.final", "nats", "lower", 0 },
+	{ "scale.final", "1", "none", 0 },
 	/* series only */
 	{ "step.time", "us", "lower", 0 },
 	{ "loss", "nats", "none", 0 },
 	{ "mem.live", "B", "none", 0 },
+	{ "scale", "1", "none", 0 },
+	{ "skipped", "1", "none", 0 },
 };
 
 int store_metrics_builtin(struct store *st, struct tm_err *err)
@@ -65,7 +68,11 @@ int store_metrics_register(struct store *st, const json_t *metrics, struct tm_er
 
 	if (rc)
 		return rc;
-	return db_end(st, register_all(st, metrics, err), err);
+	/* a database may be older than a name of ours */
+	rc = store_metrics_builtin(st, err);
+	if (!rc)
+		rc = register_all(st, metrics, err);
+	return db_end(st, rc, err);
 }
 
 int store_metric_id(struct store *st, const char *name, int64_t *out, struct tm_err *err)

@@ -87,6 +87,30 @@ static void skipped_steps_are_no_work(void **state)
 	assert_string_equal(m[1].name, "step.p99");
 }
 
+/* Read at the same step as loss.final, so that an adaptive warm-up that took longer does not move it. */
+static void the_scale_at_the_end(void **state)
+{
+	static const double scale[6] = { 65536, 32768, JUDGE_SCALE_NONE, 16384, 16384, 8192 };
+	static const unsigned char phase[6] = { JUDGE_WARMUP, JUDGE_TRAIN, JUDGE_EVAL, JUDGE_TRAIN, JUDGE_TRAIN, JUDGE_TRAIN };
+	struct judge_input in = { .n = 6, .us = us, .scale = scale, .phase = phase, .first = 1, .warmup_min = 1, .steps = 2 };
+	struct judge_metric m[JUDGE_METRICS_MAX];
+	struct judge_steps s;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(judge_steps(&in, &s, NULL), 0);
+	assert_true(s.scale_final == 16384);
+	n = judge_metrics(&s, m);
+	assert_string_equal(m[n - 1].name, "scale.final");
+	in.steps = 9;
+	assert_int_equal(judge_steps(&in, &s, NULL), 0);
+	assert_true(s.scale_final == 8192);
+	in.scale = NULL;
+	assert_int_equal(judge_steps(&in, &s, NULL), 0);
+	assert_true(isnan(s.scale_final));
+	assert_true(judge_computes("scale.final"));
+}
+
 static void a_slope_is_drift(void **state)
 {
 	int64_t t[30];
@@ -196,6 +220,7 @@ int main(void)
 		cmocka_unit_test(speed_of_a_window),
 		cmocka_unit_test(says_which_metrics_it_computes),
 		cmocka_unit_test(skipped_steps_are_no_work),
+		cmocka_unit_test(the_scale_at_the_end),
 		cmocka_unit_test(a_slope_is_drift),
 		cmocka_unit_test(eval_steps_are_counted_apart),
 		cmocka_unit_test(loss_is_read_at_a_fixed_step),

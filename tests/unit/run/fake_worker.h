@@ -67,6 +67,56 @@ static void fake_result(void)
 		   "\"metrics\":{\"mem.requested.peak\":1000,\"mem.allocated.peak\":1024,\"mem.reserved.peak\":2048}");
 }
 
+/*
+ * A run with a dynamic loss scale that begins at 65,536: overflows in every
+ * step ("always"), in one of 2,000 ("rare") or in the first six ("start"). Two steps warm up.
+ */
+static void fake_scaled(const char *overflows, int64_t steps)
+{
+	int64_t work = 0, good = 0, n;
+	double scale = 65536;
+
+	fake_event("phase", "\"name\":\"warmup\",\"at\":\"begin\"");
+	for (int64_t i = 0; i < steps; i += n) {
+		struct tm_str us = TM_STR_INIT, ones = TM_STR_INIT, loss = TM_STR_INIT, scales = TM_STR_INIT, skipped = TM_STR_INIT;
+		int64_t left = steps - i;
+
+		n = i ? left < 200 ? left : 200 : 2;
+		for (int64_t k = i; k < i + n; k++) {
+			const char *comma = k > i ? "," : "";
+			bool over = !strcmp(overflows, "always") || (!strcmp(overflows, "rare") ? k % 2000 == 1999 : k < 6);
+
+			tm_str_addf(&us, "%s1", comma);
+			tm_str_addf(&ones, "%s1", comma);
+			tm_str_addf(&loss, "%s%.17g", comma, 1 + 1 / (double)(k + 1));
+			tm_str_addf(&scales, "%s%.17g", comma, scale);
+			if (over)
+				tm_str_addf(&skipped, "%s%" PRId64, skipped.n ? "," : "", k);
+			work += k >= 2 && !over;
+			good = over ? 0 : good + 1;
+			if (over && scale > 1)
+				scale /= 2;
+			if (good == 2000) {
+				scale *= 2;
+				good = 0;
+			}
+		}
+		fake_event("steps", "\"i0\":%" PRId64 ",\"phase\":\"%s\",\"us\":[%s],\"tokens\":[%s],\"loss\":[%s],\"scale\":[%s],"
+			   "\"skipped\":[%s]", i, i ? "train" : "warmup", us.s, ones.s, loss.s, scales.s, skipped.s);
+		if (!i)
+			fake_event("phase", "\"name\":\"measure\",\"at\":\"begin\"");
+		tm_sleep_us(n + 200);     /* the window is as long as its steps */
+		tm_str_free(&us);
+		tm_str_free(&ones);
+		tm_str_free(&loss);
+		tm_str_free(&scales);
+		tm_str_free(&skipped);
+	}
+	fake_event("phase", "\"name\":\"measure\",\"at\":\"end\"");
+	fake_event("result", "\"steps\":%" PRId64 ",\"first\":2,\"settled\":true,\"metrics\":{},"
+		   "\"work\":{\"steps\":%" PRId64 ",\"tokens\":%" PRId64 "}", steps - 2, steps - 2, work);
+}
+
 static _Noreturn void fake_for_ever(void)
 {
 	for (;;)
@@ -144,6 +194,8 @@ static bool fake_is(const char *mode, const char *const *list)
 
 static int fake_end(const char *mode)
 {
+	static const char *const fails[] = { "data", "library", "launch", "gradient", "update", "scale", NULL };
+
 	if (!strcmp(mode, "exit7")) {
 		fprintf(stderr, "first\nlast words\n\n");
 		return 7;
@@ -160,7 +212,7 @@ static int fake_end(const char *mode)
 	}
 	if (!strcmp(mode, "oom-untold"))
 		return 3;
-	if (!strcmp(mode, "data") || !strcmp(mode, "library") || !strcmp(mode, "launch")) {
+	if (fake_is(mode, fails)) {
 		fake_event("fail", "\"cause\":\"%s\",\"text\":\"it broke\",\"step\":3", mode);
 		return 4;
 	}
@@ -224,6 +276,10 @@ static int fake_worker(void)
 		fake_fork(mode);
 	if (fake_is(mode, hangs))
 		fake_hang(mode);
+	if (!strcmp(mode, "scaled")) {
+		fake_scaled(tm_json_str(params, "overflows", ""), tm_json_i64(params, "steps", 20));
+		return 0;
+	}
 	fake_steps(tm_json_i64(params, "step_us", 100));
 	/* as long as there is such a file the run does not end */
 	while (!access(tm_json_str(params, "gate", "/nonexistent"), F_OK))

@@ -132,6 +132,11 @@ static void lines_that_break_it(void **state)
 	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"loss\":[\"1\"]}", "numbers and nulls");
 	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"phase\":\"lunch\"}", "unknown phase");
 	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"skipped\":[1]}", "skipped");
+	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1,2],\"scale\":[8]}", "has 1 entries");
+	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"scale\":[-2]}", "none negative");
+	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"scale\":[\"8\"]}", "none negative");
+	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1],\"scale\":[null]}", "not a finite number");
+	refused("{\"e\":\"steps\",\"seq\":1,\"t_us\":5,\"i0\":0,\"us\":[1,1],\"scale\":[1,1],\"skipped\":[1]}", "overflows at the floor");
 	refused("{\"e\":\"result\",\"seq\":1,\"t_us\":5,\"steps\":1,\"metrics\":{\"a\":\"1\"}}", "object of numbers");
 	refused("{\"e\":\"result\",\"seq\":1,\"t_us\":5,\"steps\":-1,\"metrics\":{}}", "not negative");
 }

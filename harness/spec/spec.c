@@ -350,8 +350,11 @@ void spec_job(const struct spec_point *p, const char *run_id, const char *descri
 {
 	const struct spec_measure *m = &p->measure;
 
-	tm_str_add(out, "{\"v\":1,\"run\":");
-	add_json_string(out, run_id);
+	tm_str_add(out, "{\"v\":1");
+	if (run_id) {
+		tm_str_add(out, ",\"run\":");
+		add_json_string(out, run_id);
+	}
 	tm_str_add(out, ",\"workload\":");
 	add_json_string(out, p->workload);
 	tm_str_add(out, ",\"describe\":");

@@ -24,6 +24,16 @@ const json_t *describe_json(const struct describe *d);
 const char *describe_hash(const struct describe *d);             /* 64 hex digits */
 const json_t *describe_workload(const struct describe *d, const char *name);   /* NULL: none */
 
+/*
+ * SHA-256 of what decides a run's losses: workload and non-default parameters
+ * (a JSON object as in spec_point.params) without those that are marked
+ * same_numbers or unhashed; of the device its kind. Two runs with the same
+ * hash on deterministic devices must show the same losses, step by step.
+ */
+void spec_numbers_hash(const struct describe *d, const char *workload, const json_t *params, char hex[65]);
+/* Names of the parameters marked same_numbers, *n of them, in schema order; they live as long as d. */
+const char *const *spec_same_numbers(const struct describe *d, const char *workload, size_t *n);
+
 /* ---- what the command line adds --------------------------------------- */
 
 /* Everything may be zero. Strings are as typed; nothing is owned. */
@@ -124,7 +134,7 @@ void spec_free(struct spec *spec);
 json_t *spec_settings(const struct spec *spec);
 int spec_from_settings(const json_t *settings, struct spec **out, struct tm_err *err);
 
-/* The job text of docs/protocol.md for one point. */
+/* The job text of docs/protocol.md for one point. run_id NULL: a job to be planned; trace may be NULL. */
 void spec_job(const struct spec_point *point, const char *run_id, const char *describe_hash,
 	      const char *trace, struct tm_str *out);
 

@@ -44,6 +44,9 @@ extern const struct device_backend device_cpu;
  */
 #define CPU_SUM_ROWS 64
 
+/* Terms that a sum over a vector takes before it goes to a double; sums of whole blocks can be added up. */
+#define CPU_SUM_BLOCK 1024
+
 static inline int64_t cpu_min(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -57,6 +60,9 @@ static inline int64_t cpu_pieces(int64_t n, int64_t piece)
 /* Sums over n floats, lanes and blocks as above (sum.c). */
 double cpu_sum(const float *x, int64_t n);
 double cpu_squares(const float *x, int64_t n);
+/* The same over elements first … first + n - 1 of a tensor of any real type. */
+double cpu_sum_of(const struct tensor *x, int64_t first, int64_t n);
+double cpu_squares_of(const struct tensor *x, int64_t first, int64_t n);
 
 /* to[j] (+)= Σ over the rows of x, all columns, tiled; both of any real type, rounded once (sum.c). */
 void cpu_column_sums(struct device *dev, struct tensor *to, const struct tensor *x, bool accumulate);

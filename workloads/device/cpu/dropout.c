@@ -4,50 +4,18 @@
  */
 #include "device/cpu/cpu.h"
 
-#include "device/random.h"
-
-enum { GROUPS = 32, BLOCK = 4 * GROUPS };
-
-/*
- * Philox over GROUPS consecutive groups: random_group, with the loop over
- * groups outside and the rounds unrolled, which is what the compiler can turn
- * into vectors of counters. words[k] holds word k of every group.
- */
-static inline void philox_block(uint32_t words[4][GROUPS], uint64_t group, struct random_at at)
-{
-	for (int j = 0; j < GROUPS; j++) {
-		uint32_t a = (uint32_t)(group + (uint64_t)j), b = (uint32_t)((group + (uint64_t)j) >> 32);
-		uint32_t c = at.site, d = at.step;
-		uint32_t key_0 = (uint32_t)at.seed, key_1 = (uint32_t)(at.seed >> 32);
-
-		#pragma GCC unroll 10
-		for (int round = 0; round < PHILOX_ROUNDS; round++) {
-			uint64_t low = (uint64_t)PHILOX_MUL_0 * a, high = (uint64_t)PHILOX_MUL_1 * c;
-
-			a = (uint32_t)(high >> 32) ^ b ^ key_0;
-			b = (uint32_t)high;
-			c = (uint32_t)(low >> 32) ^ d ^ key_1;
-			d = (uint32_t)low;
-			key_0 += PHILOX_KEY_0;
-			key_1 += PHILOX_KEY_1;
-		}
-		words[0][j] = a;
-		words[1][j] = b;
-		words[2][j] = c;
-		words[3][j] = d;
-	}
-}
+#include "device/cpu/philox.h"
 
 /* The factors of the `blocks` blocks of elements that begin with `group`. */
 CPU_CLONES
 static void block_factors(float *factor, uint64_t group, int64_t blocks, uint32_t below, float scale,
 			  struct random_at at)
 {
-	for (int64_t b = 0; b < blocks; b++, group += GROUPS, factor += BLOCK) {
-		uint32_t words[4][GROUPS];
+	for (int64_t b = 0; b < blocks; b++, group += PHILOX_GROUPS, factor += PHILOX_BLOCK) {
+		uint32_t words[4][PHILOX_GROUPS];
 
 		philox_block(words, group, at);
-		for (int j = 0; j < GROUPS; j++)
+		for (int j = 0; j < PHILOX_GROUPS; j++)
 			for (int k = 0; k < 4; k++)
 				factor[4 * j + k] = words[k][j] < below ? 0.0f : scale;
 	}
@@ -56,26 +24,26 @@ static void block_factors(float *factor, uint64_t group, int64_t blocks, uint32_
 void cpu_drop_factors(float *factor, uint64_t first, int64_t n, float p, struct random_at at)
 {
 	uint32_t below = random_drop_below(p);
-	float scale = 1.0f / (1.0f - p), edge[BLOCK];
+	float scale = 1.0f / (1.0f - p), edge[PHILOX_BLOCK];
 	uint64_t group = first / 4;
 	int64_t skip = (int64_t)(first % 4), whole;
 
 	if (skip) {
-		int64_t take = cpu_min(BLOCK - skip, n);
+		int64_t take = cpu_min(PHILOX_BLOCK - skip, n);
 
 		block_factors(edge, group, 1, below, scale, at);
 		for (int64_t i = 0; i < take; i++)
 			factor[i] = edge[skip + i];
 		factor += take;
 		n -= take;
-		group += GROUPS;
+		group += PHILOX_GROUPS;
 	}
-	whole = n / BLOCK;
+	whole = n / PHILOX_BLOCK;
 	block_factors(factor, group, whole, below, scale, at);
-	if (n % BLOCK) {
-		block_factors(edge, group + (uint64_t)(whole * GROUPS), 1, below, scale, at);
-		for (int64_t i = 0; i < n % BLOCK; i++)
-			factor[whole * BLOCK + i] = edge[i];
+	if (n % PHILOX_BLOCK) {
+		block_factors(edge, group + (uint64_t)(whole * PHILOX_GROUPS), 1, below, scale, at);
+		for (int64_t i = 0; i < n % PHILOX_BLOCK; i++)
+			factor[whole * PHILOX_BLOCK + i] = edge[i];
 	}
 }
 
@@ -108,34 +76,50 @@ static void copy(float *y, const float *x, int64_t n)
 		y[i] = x[i];
 }
 
-/* y = drop(x) (+ residual): the forward operation and, without a residual, the backward one. */
-static void drop(struct device *dev, float *y, const float *x, const float *residual, int64_t total, float p,
-		 struct random_at random)
-{
-	#pragma omp parallel for num_threads(dev->threads) if(total >= CPU_SERIAL)
-	for (int64_t at = 0; at < total; at += CPU_CHUNK) {
-		int64_t n = cpu_min(CPU_CHUNK, total - at);
-		float factor[CPU_CHUNK];
+struct drop {
+	struct tensor *y;
+	const struct tensor *x, *residual;
+	float p;
+	struct random_at random;
+};
 
-		if (p > 0)
-			cpu_drop_factors(factor, (uint64_t)at, n, p, random);
-		if (p > 0 && residual)
-			apply_add(y + at, x + at, factor, residual + at, n);
-		else if (p > 0)
-			apply(y + at, x + at, factor, n);
-		else if (residual)
-			add_residual(y + at, x + at, residual + at, n);
-		else if (y != x)
-			copy(y + at, x + at, n);
-	}
+static void drop_chunk(const struct drop *a, int64_t at, int64_t n)
+{
+	float factor[CPU_CHUNK], buf_x[CPU_CHUNK], buf_residual[CPU_CHUNK];
+	const float *x = cpu_read(a->x, at, n, buf_x), *residual = NULL;
+	float *y = cpu_place(a->y, at, buf_x);
+
+	if (a->residual)
+		residual = cpu_read(a->residual, at, n, buf_residual);
+	if (a->p > 0)
+		cpu_drop_factors(factor, (uint64_t)at, n, a->p, a->random);
+	if (a->p > 0 && residual)
+		apply_add(y, x, factor, residual, n);
+	else if (a->p > 0)
+		apply(y, x, factor, n);
+	else if (residual)
+		add_residual(y, x, residual, n);
+	else if (y != x)
+		copy(y, x, n);
+	cpu_store(a->y, at, n, y);
+}
+
+/* y = drop(x) (+ residual): the forward operation and, without a residual, the backward one. */
+static void drop(struct device *dev, const struct drop *a)
+{
+	int64_t total = tensor_n(a->x);
+
+	#pragma omp parallel for num_threads(dev->threads) if(total >= CPU_SERIAL)
+	for (int64_t at = 0; at < total; at += CPU_CHUNK)
+		drop_chunk(a, at, cpu_min(CPU_CHUNK, total - at));
 }
 
 int cpu_dropout_fwd(struct device *dev, const struct op_dropout_fwd *a, void *ws, struct tm_err *err)
 {
 	(void)ws;
 	(void)err;
-	drop(dev, tensor_f32(a->y), tensor_f32(a->x), tensor_here(a->residual) ? tensor_f32(a->residual) : NULL,
-	     tensor_n(a->x), a->p, a->random);
+	drop(dev, &(struct drop){ .y = a->y, .x = a->x, .residual = tensor_here(a->residual) ? a->residual : NULL,
+				  .p = a->p, .random = a->random });
 	return 0;
 }
 
@@ -143,6 +127,6 @@ int cpu_dropout_bwd(struct device *dev, const struct op_dropout_bwd *a, void *ws
 {
 	(void)ws;
 	(void)err;
-	drop(dev, tensor_f32(a->dx), tensor_f32(a->dy), NULL, tensor_n(a->dy), a->p, a->random);
+	drop(dev, &(struct drop){ .y = a->dx, .x = a->dy, .p = a->p, .random = a->random });
 	return 0;
 }

@@ -7,7 +7,10 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/softmax.h"
 
+#include "base/mem.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static float loss_row(float *z, int64_t cols, int64_t vocab, int32_t target, float scale, bool grad)
@@ -38,13 +41,26 @@ static float loss_row(float *z, int64_t cols, int64_t vocab, int32_t target, flo
 int cpu_loss(struct device *dev, const struct op_loss *a, void *ws, struct tm_err *err)
 {
 	int64_t rows = tensor_rows(a->logits), cols = tensor_cols(a->logits);
-	float *logits = tensor_f32(a->logits), *losses = tensor_f32(a->losses);
+	float scale = tensor_here(a->scale_by) ? a->scale * tensor_f32(a->scale_by)[0] : a->scale;
+	float *losses = tensor_f32(a->losses);
 	const int32_t *targets = tensor_i32(a->targets);
 
 	(void)ws;
 	(void)err;
-	#pragma omp parallel for num_threads(dev->threads) if(rows * cols >= CPU_SERIAL)
-	for (int64_t r = 0; r < rows; r++)
-		losses[r] = loss_row(logits + r * cols, cols, a->vocab, targets[r], a->scale, a->grad);
+	#pragma omp parallel num_threads(dev->threads) if(rows * cols >= CPU_SERIAL)
+	{
+		/* A row in f32, the vocabulary wide. */
+		float *buf = a->logits->dtype == DT_F32 ? NULL : tm_xmalloc((size_t)cols * sizeof *buf);
+
+		#pragma omp for
+		for (int64_t r = 0; r < rows; r++) {
+			float *z = cpu_update(a->logits, r * cols, cols, buf);
+
+			losses[r] = loss_row(z, cols, a->vocab, targets[r], scale, a->grad);
+			if (a->grad)
+				cpu_store(a->logits, r * cols, cols, z);
+		}
+		free(buf);
+	}
 	return 0;
 }

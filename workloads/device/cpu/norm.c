@@ -7,6 +7,9 @@
 
 #include <math.h>
 
+/* Elements of a row that are converted at a time; whole blocks of a sum (sum.c). */
+enum { PIECE = CPU_SUM_BLOCK };
+
 /* out[j] = x[j] - mean; returns nothing so that it stays one vector loop. */
 CPU_CLONES
 static void subtract(float *out, const float *x, float mean, int64_t n)
@@ -16,87 +19,109 @@ static void subtract(float *out, const float *x, float mean, int64_t n)
 }
 
 CPU_CLONES
-static void scale_shift(float *y, float rstd, const float *gamma, const float *beta, int64_t n)
+static void normalise(float *y, const float *x, float mean, float rstd, const float *gamma, const float *beta, int64_t n)
 {
 	for (int64_t j = 0; j < n; j++)
-		y[j] = y[j] * rstd * gamma[j] + beta[j];
+		y[j] = (x[j] - mean) * rstd * gamma[j] + beta[j];
+}
+
+/* Σ (x - mean)² over n elements. */
+static double centred_squares(const struct tensor *x, int64_t first, float mean, int64_t n)
+{
+	float buf[PIECE], centred[PIECE];
+	double total = 0;
+
+	for (int64_t at = 0; at < n; at += PIECE) {
+		int64_t some = cpu_min(PIECE, n - at);
+
+		subtract(centred, cpu_read(x, first + at, some, buf), mean, some);
+		total += cpu_squares(centred, some);
+	}
+	return total;
+}
+
+static void forward_row(const struct op_norm_fwd *a, int64_t r, int64_t n)
+{
+	float buf_x[PIECE], buf_gamma[PIECE], buf_beta[PIECE];
+	float mean = (float)(cpu_sum_of(a->x, r * n, n) / (double)n);
+	float rstd = (float)(1 / sqrt(centred_squares(a->x, r * n, mean, n) / (double)n + (double)a->eps));
+
+	for (int64_t at = 0; at < n; at += PIECE) {
+		int64_t some = cpu_min(PIECE, n - at);
+		float *y = cpu_place(a->y, r * n + at, buf_x);
+
+		normalise(y, cpu_read(a->x, r * n + at, some, buf_x), mean, rstd, cpu_read(a->gamma, at, some, buf_gamma),
+			  cpu_read(a->beta, at, some, buf_beta), some);
+		cpu_store(a->y, r * n + at, some, y);
+	}
+	tensor_f32(a->mean)[r] = mean;
+	tensor_f32(a->rstd)[r] = rstd;
 }
 
 int cpu_norm_fwd(struct device *dev, const struct op_norm_fwd *a, void *ws, struct tm_err *err)
 {
 	int64_t rows = tensor_rows(a->x), n = tensor_cols(a->x);
-	const float *x = tensor_f32(a->x), *gamma = tensor_f32(a->gamma), *beta = tensor_f32(a->beta);
-	float *y = tensor_f32(a->y), *mean = tensor_f32(a->mean), *rstd = tensor_f32(a->rstd);
 
 	(void)ws;
 	(void)err;
 	#pragma omp parallel for num_threads(dev->threads) if(rows * n >= CPU_SERIAL)
-	for (int64_t r = 0; r < rows; r++) {
-		float *out = y + r * n;
-
-		mean[r] = (float)(cpu_sum(x + r * n, n) / (double)n);
-		subtract(out, x + r * n, mean[r], n);
-		rstd[r] = (float)(1 / sqrt(cpu_squares(out, n) / (double)n + (double)a->eps));
-		scale_shift(out, rstd[r], gamma, beta, n);
-	}
+	for (int64_t r = 0; r < rows; r++)
+		forward_row(a, r, n);
 	return 0;
 }
 
 /* The body of parameter_sums; inlined with a constant n for full tiles, so that the sums stay in registers. */
 static inline __attribute__((always_inline))
-void parameter_sums_n(double *sum_gamma, double *sum_beta, const float *dy, const float *x, const float *mean,
-		      const float *rstd, int64_t rows, int64_t stride, int64_t n)
+void parameter_sums_n(double *sum_gamma, double *sum_beta, const float *dy, int64_t dy_stride, const float *x,
+		      int64_t x_stride, const float *mean, const float *rstd, int64_t rows, int64_t n)
 {
-	for (int64_t begin = 0; begin < rows; begin += CPU_SUM_ROWS) {
-		int64_t end = cpu_min(begin + CPU_SUM_ROWS, rows);
-		float gamma[CPU_SUM_COLS] = { 0 }, beta[CPU_SUM_COLS] = { 0 };
+	float gamma[CPU_SUM_COLS] = { 0 }, beta[CPU_SUM_COLS] = { 0 };
 
-		for (int64_t r = begin; r < end; r++) {
-			const float *gr = dy + r * stride, *xr = x + r * stride;
-			float m = mean[r], s = rstd[r];
+	for (int64_t r = 0; r < rows; r++) {
+		const float *gr = dy + r * dy_stride, *xr = x + r * x_stride;
+		float m = mean[r], s = rstd[r];
 
-			for (int64_t j = 0; j < n; j++) {
-				gamma[j] += gr[j] * ((xr[j] - m) * s);
-				beta[j] += gr[j];
-			}
-		}
 		for (int64_t j = 0; j < n; j++) {
-			sum_gamma[j] += (double)gamma[j];
-			sum_beta[j] += (double)beta[j];
+			gamma[j] += gr[j] * ((xr[j] - m) * s);
+			beta[j] += gr[j];
 		}
+	}
+	for (int64_t j = 0; j < n; j++) {
+		sum_gamma[j] += (double)gamma[j];
+		sum_beta[j] += (double)beta[j];
 	}
 }
 
 /*
- * Sums over rows of dy·x̂ and of dy for n ≤ CPU_SUM_COLS columns; x̂ is
- * computed again, which is cheaper than keeping it.
+ * Sums over rows ≤ CPU_SUM_ROWS of dy·x̂ and of dy for n ≤ CPU_SUM_COLS
+ * columns; x̂ is computed again, which is cheaper than keeping it.
  */
 CPU_CLONES
-static void parameter_sums(double *sum_gamma, double *sum_beta, const float *dy, const float *x,
-			   const float *mean, const float *rstd, int64_t rows, int64_t stride, int64_t n)
+static void parameter_sums(double *sum_gamma, double *sum_beta, const float *dy, int64_t dy_stride, const float *x,
+			   int64_t x_stride, const float *mean, const float *rstd, int64_t rows, int64_t n)
 {
 	if (n == CPU_SUM_COLS)
-		parameter_sums_n(sum_gamma, sum_beta, dy, x, mean, rstd, rows, stride, CPU_SUM_COLS);
+		parameter_sums_n(sum_gamma, sum_beta, dy, dy_stride, x, x_stride, mean, rstd, rows, CPU_SUM_COLS);
 	else
-		parameter_sums_n(sum_gamma, sum_beta, dy, x, mean, rstd, rows, stride, n);
+		parameter_sums_n(sum_gamma, sum_beta, dy, dy_stride, x, x_stride, mean, rstd, rows, n);
 }
 
-static void parameter_gradients(struct device *dev, const struct op_norm_bwd *a, int64_t rows, int64_t n)
+static void parameter_tile(const struct op_norm_bwd *a, int64_t col, int64_t cols)
 {
-	float *dgamma = tensor_f32(a->dgamma), *dbeta = tensor_f32(a->dbeta);
+	int64_t rows = tensor_rows(a->x), n = tensor_cols(a->x), dy_stride, x_stride;
+	float buf_dy[CPU_SUM_ROWS * CPU_SUM_COLS], buf_x[CPU_SUM_ROWS * CPU_SUM_COLS];
+	double sum_gamma[CPU_SUM_COLS] = { 0 }, sum_beta[CPU_SUM_COLS] = { 0 };
 
-	#pragma omp parallel for num_threads(dev->threads) if(rows * n >= CPU_SERIAL)
-	for (int64_t col = 0; col < n; col += CPU_SUM_COLS) {
-		int64_t cols = cpu_min(CPU_SUM_COLS, n - col);
-		double sum_gamma[CPU_SUM_COLS] = { 0 }, sum_beta[CPU_SUM_COLS] = { 0 };
+	for (int64_t r = 0; r < rows; r += CPU_SUM_ROWS) {
+		int64_t some = cpu_min(CPU_SUM_ROWS, rows - r);
+		const float *dy = cpu_read_tile(a->dy, r * n + col, some, cols, n, buf_dy, &dy_stride);
+		const float *x = cpu_read_tile(a->x, r * n + col, some, cols, n, buf_x, &x_stride);
 
-		parameter_sums(sum_gamma, sum_beta, tensor_f32(a->dy) + col, tensor_f32(a->x) + col,
-			       tensor_f32(a->mean), tensor_f32(a->rstd), rows, n, cols);
-		for (int64_t j = 0; j < cols; j++) {
-			dgamma[col + j] = (float)((double)dgamma[col + j] + sum_gamma[j]);
-			dbeta[col + j] = (float)((double)dbeta[col + j] + sum_beta[j]);
-		}
+		parameter_sums(sum_gamma, sum_beta, dy, dy_stride, x, x_stride, tensor_f32(a->mean) + r,
+			       tensor_f32(a->rstd) + r, some, cols);
 	}
+	cpu_add_sums(a->dgamma, col, cols, sum_gamma, true);
+	cpu_add_sums(a->dbeta, col, cols, sum_beta, true);
 }
 
 /* g = dy·gamma and g·x̂ of a piece of a row. */
@@ -111,19 +136,18 @@ static void products(float *g, float *g_hat, const float *dy, const float *gamma
 }
 
 /* One row: dx = rstd · (g - mean(g) - x̂ · mean(g·x̂)); here the two means. */
-static void row_means(float means[2], const float *dy, const float *gamma, const float *x, float mean, float rstd,
-		      int64_t n)
+static void row_means(float means[2], const struct op_norm_bwd *a, int64_t r, int64_t n)
 {
-	enum { PIECE = 1024 };
-	float g[PIECE], g_hat[PIECE];
+	float buf_dy[PIECE], buf_gamma[PIECE], buf_x[PIECE], g[PIECE], g_hat[PIECE];
 	double sum = 0, sum_hat = 0;
 
 	for (int64_t at = 0; at < n; at += PIECE) {
-		int64_t piece = cpu_min(PIECE, n - at);
+		int64_t some = cpu_min(PIECE, n - at);
 
-		products(g, g_hat, dy + at, gamma + at, x + at, mean, rstd, piece);
-		sum += cpu_sum(g, piece);
-		sum_hat += cpu_sum(g_hat, piece);
+		products(g, g_hat, cpu_read(a->dy, r * n + at, some, buf_dy), cpu_read(a->gamma, at, some, buf_gamma),
+			 cpu_read(a->x, r * n + at, some, buf_x), tensor_f32(a->mean)[r], tensor_f32(a->rstd)[r], some);
+		sum += cpu_sum(g, some);
+		sum_hat += cpu_sum(g_hat, some);
 	}
 	means[0] = (float)(sum / (double)n);
 	means[1] = (float)(sum_hat / (double)n);
@@ -149,27 +173,42 @@ static void row_dx_add(float *dx, const float *dy, const float *gamma, const flo
 		dx[j] += rstd * (dy[j] * gamma[j] - m - (x[j] - mean) * rstd * m_hat);
 }
 
+static void backward_row(const struct op_norm_bwd *a, int64_t r, int64_t n)
+{
+	float buf_dy[PIECE], buf_gamma[PIECE], buf_x[PIECE], buf_dx[PIECE], means[2];
+	float mean = tensor_f32(a->mean)[r], rstd = tensor_f32(a->rstd)[r];
+
+	row_means(means, a, r, n);
+	for (int64_t at = 0; at < n; at += PIECE) {
+		int64_t here = r * n + at, some = cpu_min(PIECE, n - at);
+		const float *dy = cpu_read(a->dy, here, some, buf_dy), *x = cpu_read(a->x, here, some, buf_x);
+		const float *gamma = cpu_read(a->gamma, at, some, buf_gamma);
+		float *dx;
+
+		if (a->accumulate) {
+			dx = cpu_update(a->dx, here, some, buf_dx);
+			row_dx_add(dx, dy, gamma, x, mean, rstd, means, some);
+		} else {
+			dx = cpu_place(a->dx, here, buf_dx);
+			row_dx(dx, dy, gamma, x, mean, rstd, means, some);
+		}
+		cpu_store(a->dx, here, some, dx);
+	}
+}
+
 int cpu_norm_bwd(struct device *dev, const struct op_norm_bwd *a, void *ws, struct tm_err *err)
 {
 	int64_t rows = tensor_rows(a->x), n = tensor_cols(a->x);
-	const float *x = tensor_f32(a->x), *dy = tensor_f32(a->dy), *gamma = tensor_f32(a->gamma);
-	const float *mean = tensor_f32(a->mean), *rstd = tensor_f32(a->rstd);
-	float *dx = tensor_f32(a->dx);
 
 	(void)ws;
 	(void)err;
 	/* Before dx, which may lie where dy does. */
-	parameter_gradients(dev, a, rows, n);
+	#pragma omp parallel for num_threads(dev->threads) if(rows * n >= CPU_SERIAL)
+	for (int64_t col = 0; col < n; col += CPU_SUM_COLS)
+		parameter_tile(a, col, cpu_min(CPU_SUM_COLS, n - col));
 
 	#pragma omp parallel for num_threads(dev->threads) if(rows * n >= CPU_SERIAL)
-	for (int64_t r = 0; r < rows; r++) {
-		float means[2];
-
-		row_means(means, dy + r * n, gamma, x + r * n, mean[r], rstd[r], n);
-		if (a->accumulate)
-			row_dx_add(dx + r * n, dy + r * n, gamma, x + r * n, mean[r], rstd[r], means, n);
-		else
-			row_dx(dx + r * n, dy + r * n, gamma, x + r * n, mean[r], rstd[r], means, n);
-	}
+	for (int64_t r = 0; r < rows; r++)
+		backward_row(a, r, n);
 	return 0;
 }

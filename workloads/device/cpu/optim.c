@@ -1,46 +1,7 @@
-/* Gradient norm, clipping and the AdamW update. */
-#include "device/cpu/cpu.h"
+/* The updates: AdamW and SGD, in f32 over whatever the weights and moments are stored as. */
+#include "device/cpu/weights.h"
 
 #include <math.h>
-
-/* The sum is cut into so many parts whatever the thread count; each is one thread's, combined in order. */
-enum { PARTS = 64 };
-
-int cpu_sum_squares(struct device *dev, const struct op_sum_squares *a, void *ws, struct tm_err *err)
-{
-	int64_t n = tensor_n(a->x), share = cpu_pieces(n, PARTS);
-	const float *x = tensor_f32(a->x);
-	double part[PARTS] = { 0 }, total = 0;
-
-	(void)ws;
-	(void)err;
-	#pragma omp parallel for num_threads(dev->threads) if(n >= CPU_SERIAL)
-	for (int i = 0; i < PARTS; i++) {
-		int64_t begin = cpu_min(i * share, n);
-
-		part[i] = cpu_squares(x + begin, cpu_min(share, n - begin));
-	}
-	for (int i = 0; i < PARTS; i++)
-		total += part[i];
-	*tensor_f32(a->out) = (float)((a->accumulate ? (double)*tensor_f32(a->out) : 0) + total);
-	return 0;
-}
-
-int cpu_clip_factor(struct device *dev, const struct op_clip_factor *a, void *ws, struct tm_err *err)
-{
-	float norm = sqrtf(*tensor_f32(a->squares)), factor = 1;
-
-	(void)dev;
-	(void)ws;
-	(void)err;
-	/* As torch: a NaN norm gives a NaN factor, so that the weights show it. */
-	if (a->max_norm > 0) {
-		factor = a->max_norm / (norm + 1e-6f);
-		factor = factor > 1 ? 1 : factor;
-	}
-	*tensor_f32(a->out) = factor;
-	return 0;
-}
 
 /* What is the same for all elements of one update. */
 struct adamw {
@@ -68,11 +29,32 @@ static void update(float *w, float *m, float *v, const float *g, const struct ad
 	}
 }
 
+static void adamw_chunk(const struct op_adamw *a, const struct adamw *k, int64_t at, int64_t n)
+{
+	float buf_w[CPU_CHUNK], buf_m[CPU_CHUNK], buf_v[CPU_CHUNK], buf_g[CPU_CHUNK];
+	struct weights weights = { a->w, a->master, a->random };
+	float *w = weights_read(&weights, at, n, buf_w);
+	float *m = cpu_update(a->m, at, n, buf_m), *v = cpu_update(a->v, at, n, buf_v);
+
+	update(w, m, v, cpu_read(a->g, at, n, buf_g), k, n);
+	weights_store(&weights, at, n, w);
+	moment_store(a->m, at, n, m, random_site(a->random, 1));
+	moment_store(a->v, at, n, v, random_site(a->random, 2));
+}
+
 int cpu_adamw(struct device *dev, const struct op_adamw *a, void *ws, struct tm_err *err)
 {
-	double correction1 = 1 - pow((double)a->beta1, (double)a->step);
-	double correction2 = 1 - pow((double)a->beta2, (double)a->step);
-	struct adamw k = {
+	int64_t total = tensor_n(a->w), step;
+	double correction1, correction2;
+	struct adamw k;
+
+	(void)ws;
+	(void)err;
+	if (update_skipped(a->scale, a->step, &step))
+		return 0;
+	correction1 = 1 - pow((double)a->beta1, (double)step);
+	correction2 = 1 - pow((double)a->beta2, (double)step);
+	k = (struct adamw){
 		.clip = tensor_here(a->factor) ? *tensor_f32(a->factor) : 1,
 		.keep = (float)(1 - (double)a->lr * (double)a->weight_decay),
 		.rest1 = (float)(1 - (double)a->beta1),
@@ -80,14 +62,75 @@ int cpu_adamw(struct device *dev, const struct op_adamw *a, void *ws, struct tm_
 		.step_size = (float)((double)a->lr / correction1),
 		.root_correction = (float)sqrt(correction2), .eps = a->eps,
 	};
-	float *w = tensor_f32(a->w), *m = tensor_f32(a->m), *v = tensor_f32(a->v);
-	const float *g = tensor_f32(a->g);
-	int64_t total = tensor_n(a->w);
+	#pragma omp parallel for num_threads(dev->threads) if(total >= CPU_SERIAL)
+	for (int64_t at = 0; at < total; at += CPU_CHUNK)
+		adamw_chunk(a, &k, at, cpu_min(CPU_CHUNK, total - at));
+	return 0;
+}
+
+struct sgd {
+	float clip, decay, momentum, lr;
+	bool first;                       /* m holds nothing yet */
+};
+
+/* m = momentum · m + d; w -= lr · m */
+CPU_CLONES
+static void descend(float *w, float *m, const float *g, const struct sgd *k, int64_t n)
+{
+	struct sgd c = *k;
+
+	for (int64_t i = 0; i < n; i++) {
+		float d = g[i] * c.clip + c.decay * w[i];
+		float moved = c.momentum * m[i] + d;
+
+		d = c.first ? d : moved;
+		m[i] = d;
+		w[i] = w[i] - c.lr * d;
+	}
+}
+
+CPU_CLONES
+static void descend_plain(float *w, const float *g, const struct sgd *k, int64_t n)
+{
+	struct sgd c = *k;
+
+	for (int64_t i = 0; i < n; i++)
+		w[i] = w[i] - c.lr * (g[i] * c.clip + c.decay * w[i]);
+}
+
+static void sgd_chunk(const struct op_sgd *a, const struct sgd *k, int64_t at, int64_t n)
+{
+	float buf_w[CPU_CHUNK], buf_m[CPU_CHUNK], buf_g[CPU_CHUNK];
+	struct weights weights = { a->w, a->master, a->random };
+	float *w = weights_read(&weights, at, n, buf_w);
+	const float *g = cpu_read(a->g, at, n, buf_g);
+
+	if (tensor_here(a->m)) {
+		float *m = cpu_update(a->m, at, n, buf_m);
+
+		descend(w, m, g, k, n);
+		moment_store(a->m, at, n, m, random_site(a->random, 1));
+	} else {
+		descend_plain(w, g, k, n);
+	}
+	weights_store(&weights, at, n, w);
+}
+
+int cpu_sgd(struct device *dev, const struct op_sgd *a, void *ws, struct tm_err *err)
+{
+	int64_t total = tensor_n(a->w), step;
+	struct sgd k = {
+		.clip = tensor_here(a->factor) ? *tensor_f32(a->factor) : 1,
+		.decay = a->weight_decay, .momentum = a->momentum, .lr = a->lr,
+	};
 
 	(void)ws;
 	(void)err;
+	if (update_skipped(a->scale, a->step, &step))
+		return 0;
+	k.first = step == 1;
 	#pragma omp parallel for num_threads(dev->threads) if(total >= CPU_SERIAL)
 	for (int64_t at = 0; at < total; at += CPU_CHUNK)
-		update(w + at, m + at, v + at, g + at, &k, cpu_min(CPU_CHUNK, total - at));
+		sgd_chunk(a, &k, at, cpu_min(CPU_CHUNK, total - at));
 	return 0;
 }

@@ -25,21 +25,27 @@ static void fill(float *out, float value, int64_t n)
 		out[i] = value;
 }
 
+static void fill_chunk(const struct op_fill *a, int64_t at, int64_t n)
+{
+	float buf[CPU_CHUNK], *out = cpu_place(a->out, at, buf);
+
+	fill(out, a->value, n);
+	cpu_store(a->out, at, n, out);
+}
+
 int cpu_fill(struct device *dev, const struct op_fill *a, void *ws, struct tm_err *err)
 {
-	float *out = tensor_f32(a->out);
-
 	(void)ws;
 	(void)err;
-	FOR_CHUNKS(dev, tensor_n(a->out), at, n, fill(out + at, a->value, n));
+	FOR_CHUNKS(dev, tensor_n(a->out), at, n, fill_chunk(a, at, n));
 	return 0;
 }
 
 int cpu_copy(struct device *dev, const struct op_copy *a, void *ws, struct tm_err *err)
 {
 	/* Bytes, so that one loop does for every type. */
-	char *dst = (char *)tensor_f32(a->dst);
-	const char *src = (const char *)tensor_f32(a->src);
+	char *dst = tensor_data(a->dst);
+	const char *src = tensor_data(a->src);
 	int64_t size = dtype_bytes[a->src->dtype];
 
 	(void)ws;
@@ -55,14 +61,19 @@ static void add(float *out, const float *x, const float *y, int64_t n)
 		out[i] = x[i] + y[i];
 }
 
+static void add_chunk(const struct op_add *a, int64_t at, int64_t n)
+{
+	float buf_x[CPU_CHUNK], buf_y[CPU_CHUNK], *out = cpu_place(a->out, at, buf_x);
+
+	add(out, cpu_read(a->a, at, n, buf_x), cpu_read(a->b, at, n, buf_y), n);
+	cpu_store(a->out, at, n, out);
+}
+
 int cpu_add(struct device *dev, const struct op_add *a, void *ws, struct tm_err *err)
 {
-	float *out = tensor_f32(a->out);
-	const float *x = tensor_f32(a->a), *y = tensor_f32(a->b);
-
 	(void)ws;
 	(void)err;
-	FOR_CHUNKS(dev, tensor_n(a->out), at, n, add(out + at, x + at, y + at, n));
+	FOR_CHUNKS(dev, tensor_n(a->out), at, n, add_chunk(a, at, n));
 	return 0;
 }
 
@@ -117,27 +128,35 @@ static void gelu_erf_bwd(float *dx, const float *dy, const float *x, int64_t n)
 	}
 }
 
+static void gelu_chunk(const struct op_gelu_fwd *a, int64_t at, int64_t n)
+{
+	float buf[CPU_CHUNK], *y = cpu_place(a->y, at, buf);
+
+	(a->kind == GELU_TANH ? gelu_tanh : gelu_erf)(y, cpu_read(a->x, at, n, buf), n);
+	cpu_store(a->y, at, n, y);
+}
+
 int cpu_gelu_fwd(struct device *dev, const struct op_gelu_fwd *a, void *ws, struct tm_err *err)
 {
-	float *y = tensor_f32(a->y);
-	const float *x = tensor_f32(a->x);
-	bool tanh_form = a->kind == GELU_TANH;
-
 	(void)ws;
 	(void)err;
-	FOR_CHUNKS(dev, tensor_n(a->x), at, n, (tanh_form ? gelu_tanh : gelu_erf)(y + at, x + at, n));
+	FOR_CHUNKS(dev, tensor_n(a->x), at, n, gelu_chunk(a, at, n));
 	return 0;
+}
+
+static void gelu_bwd_chunk(const struct op_gelu_bwd *a, int64_t at, int64_t n)
+{
+	float buf_dy[CPU_CHUNK], buf_x[CPU_CHUNK], *dx = cpu_place(a->dx, at, buf_dy);
+	const float *dy = cpu_read(a->dy, at, n, buf_dy), *x = cpu_read(a->x, at, n, buf_x);
+
+	(a->kind == GELU_TANH ? gelu_tanh_bwd : gelu_erf_bwd)(dx, dy, x, n);
+	cpu_store(a->dx, at, n, dx);
 }
 
 int cpu_gelu_bwd(struct device *dev, const struct op_gelu_bwd *a, void *ws, struct tm_err *err)
 {
-	float *dx = tensor_f32(a->dx);
-	const float *dy = tensor_f32(a->dy), *x = tensor_f32(a->x);
-	bool tanh_form = a->kind == GELU_TANH;
-
 	(void)ws;
 	(void)err;
-	FOR_CHUNKS(dev, tensor_n(a->x), at, n,
-		   (tanh_form ? gelu_tanh_bwd : gelu_erf_bwd)(dx + at, dy + at, x + at, n));
+	FOR_CHUNKS(dev, tensor_n(a->x), at, n, gelu_bwd_chunk(a, at, n));
 	return 0;
 }

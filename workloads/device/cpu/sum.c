@@ -5,7 +5,8 @@
  */
 #include "device/cpu/cpu.h"
 
-enum { LANES = 16, BLOCK = LANES * CPU_SUM_ROWS };
+enum { LANES = 16, BLOCK = CPU_SUM_BLOCK };
+_Static_assert(BLOCK == LANES * CPU_SUM_ROWS, "a block is 64 terms a lane");
 
 static inline double fold(const float lane[LANES])
 {
@@ -50,6 +51,37 @@ double cpu_squares(const float *x, int64_t n)
 		for (; i < end; i++)
 			lane[i % LANES] += x[i] * x[i];
 		total += fold(lane);
+	}
+	return total;
+}
+
+/* Whole blocks at a time, so that every type has the order of f32. */
+double cpu_sum_of(const struct tensor *x, int64_t first, int64_t n)
+{
+	float buf[BLOCK];
+	double total = 0;
+
+	if (x->dtype == DT_F32)
+		return cpu_sum(cpu_read(x, first, n, NULL), n);
+	for (int64_t i = 0; i < n; i += BLOCK) {
+		int64_t some = cpu_min(BLOCK, n - i);
+
+		total += cpu_sum(cpu_read(x, first + i, some, buf), some);
+	}
+	return total;
+}
+
+double cpu_squares_of(const struct tensor *x, int64_t first, int64_t n)
+{
+	float buf[BLOCK];
+	double total = 0;
+
+	if (x->dtype == DT_F32)
+		return cpu_squares(cpu_read(x, first, n, NULL), n);
+	for (int64_t i = 0; i < n; i += BLOCK) {
+		int64_t some = cpu_min(BLOCK, n - i);
+
+		total += cpu_squares(cpu_read(x, first + i, some, buf), some);
 	}
 	return total;
 }

@@ -6,6 +6,7 @@
 #include "spec/load.h"
 
 #include "base/json.h"
+#include "spec/drawn.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static json_t *tree(const struct pdef *p, const struct val *v)
 	case PT_INT:
 	case PT_SIZE:
 	case PT_DURATION:
-		return json_integer(v->i);
+		return drawn_many(v) ? drawn_tree(v) : json_integer(v->i);
 	case PT_REAL:
 		return json_real(v->d);
 	case PT_BOOL:

@@ -28,6 +28,8 @@ int expand(struct doc *doc, struct expansion *out);
 
 /* ---- one point as text (point.c) ------------------------------------------ */
 
+/* Bytes of a device's text that name its kind: cuda:1 is a cuda; plan:h200 is the plan of one card, so its name belongs to it. */
+size_t device_kind_n(const char *device);
 void point_hash(struct cand *c);
 /* workload/model/name=value/…; percent-encoded. */
 void point_label(const struct cand *c, struct tm_str *out);

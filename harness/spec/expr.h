@@ -57,9 +57,12 @@ int expr_check(struct expr *e, const struct expr_checker *c, struct expr_fault *
 /* Calls fn once for each occurrence of a name. */
 void expr_names(const struct expr *e, void (*fn)(void *arg, const char *name), void *arg);
 
-/* get: the value of a name; false where unknown. Lists and texts must outlive the result. */
+/*
+ * get: the value of a name; 0, or TM_ESPEC with the reason in `why` where it
+ * has none. Lists and texts must outlive the result.
+ */
 struct expr_env {
-	bool (*get)(void *arg, const char *name, struct val *out);
+	int (*get)(void *arg, const char *name, struct val *out, char *why, size_t why_n);
 	void *arg;
 };
 int expr_eval(const struct expr *e, const struct expr_env *env, struct val *out, struct expr_fault *fault);

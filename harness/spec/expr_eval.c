@@ -290,6 +290,7 @@ static int in(const struct expr *e, const struct expr_env *env, struct val *out,
 int expr_eval(const struct expr *e, const struct expr_env *env, struct val *out, struct expr_fault *fault)
 {
 	struct val a, b;
+	char why[200] = "";
 	int rc;
 
 	switch (e->op) {
@@ -297,8 +298,8 @@ int expr_eval(const struct expr *e, const struct expr_env *env, struct val *out,
 		*out = e->literal;
 		return 0;
 	case EXPR_NAME:
-		if (!env->get(env->arg, e->name, out))
-			return expr_fault_set(fault, e->at, "unknown name '%s'", e->name);
+		if (env->get(env->arg, e->name, out, why, sizeof why))
+			return expr_fault_set(fault, e->at, "%s", why);
 		return 0;
 	case EXPR_LIST:
 		return expr_fault_set(fault, e->at, "a list can only stand behind 'in'");

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/str.h"
-#include "spec/schema.h"
+#include "spec/drawn.h"
 #include "spec/yaml.h"
 
 #include <inttypes.h>
@@ -156,6 +156,18 @@ static struct node *as_range(struct flags *f, struct place at, const char *text)
 	return map;
 }
 
+/* Length of the first of several values: numbers behind choices: belong to it, up to another one. */
+static size_t value_n(const struct pdef *param, const char *s)
+{
+	size_t n = strcspn(s, ",");
+
+	if (!param || !param->drawn || !tm_starts_with(s, DRAWN_PREFIX))
+		return n;
+	while (s[n] && !tm_starts_with(s + n + 1, DRAWN_PREFIX))
+		n += 1 + strcspn(s + n + 1, ",");
+	return n;
+}
+
 static int apply_axis(struct flags *f, const char *text)
 {
 	const char *eq = strchr(text, '='), *p;
@@ -173,7 +185,7 @@ static int apply_axis(struct flags *f, const char *text)
 	if (!value) {
 		value = node_new(f->a, NODE_SEQ, at);
 		for (p = eq + 1;; p++) {
-			size_t n = strcspn(p, ",");
+			size_t n = value_n(param, p);
 
 			if (value->n >= YAML_MAX_NODES)
 				return usage(f->d, "-a", text, "fewer values");

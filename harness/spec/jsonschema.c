@@ -4,7 +4,7 @@
  * here. Editors read YAML by YAML's own types, so a number or a bool is
  * accepted as such wherever a text would do.
  */
-#include "spec/schema.h"
+#include "spec/drawn.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,13 +73,22 @@ static json_t *bounded(const struct pdef *p, const char *name)
 	return out;
 }
 
+/* An int, or {choices: [...]} in either spelling. */
+static json_t *drawn_schema(const struct pdef *p)
+{
+	return json_pack("{s:[o, {s:s, s:{s:{s:s, s:o, s:i, s:i}}, s:[s], s:b}, o]}", "anyOf", bounded(p, "integer"),
+			 "type", "object", "properties", "choices", "type", "array", "items", bounded(p, "integer"),
+			 "minItems", 1, "maxItems", DRAWN_MAX, "required", "choices", "additionalProperties", 0,
+			 pattern("^" DRAWN_PREFIX "[0-9]+(,[0-9]+)*$"));
+}
+
 static json_t *value_schema(const struct pdef *p)
 {
 	json_t *out = NULL;
 
 	switch (p->type) {
 	case PT_INT:
-		out = bounded(p, "integer");
+		out = p->drawn ? drawn_schema(p) : bounded(p, "integer");
 		break;
 	case PT_REAL:
 		/* YAML 1.1 reads 3e-4 as a text, 1.2 as a number; editors use either */
@@ -115,12 +124,16 @@ static json_t *value_schema(const struct pdef *p)
 static json_t *axis_schema(const struct pdef *p)
 {
 	json_t *one = value_schema(p), *list, *range;
+	struct pdef end = *p;
 
 	list = json_pack("{s:s, s:O, s:i}", "type", "array", "items", one, "minItems", 1);
 	if (p->type != PT_INT && p->type != PT_REAL && p->type != PT_SIZE && p->type != PT_DURATION) {
 		json_decref(one);
 		return list;
 	}
+	json_decref(one);
+	end.drawn = false;
+	one = value_schema(&end);
 	range = json_pack("{s:s, s:{s:{s:s, s:O, s:i, s:i}, s:O}, s:[s], s:b}", "type", "object", "properties",
 			  "range", "type", "array", "items", one, "minItems", 2, "maxItems", 2, "step", one,
 			  "required", "range", "additionalProperties", 0);

@@ -24,8 +24,7 @@ static void add_encoded(struct tm_str *out, const char *s, size_t n)
 	}
 }
 
-/* cuda:1 is a cuda; plan:h200 is the plan of one card, so its name belongs to it. */
-static size_t device_kind_n(const char *device)
+size_t device_kind_n(const char *device)
 {
 	const char *sep = strrchr(device, ':');
 

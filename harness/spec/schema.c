@@ -73,6 +73,9 @@ static void load_param(struct arena *a, struct pdef *p, const json_t *json)
 	p->help = tm_json_str(json, "help", "");
 	p->unhashed = json_is_true(json_object_get(json, "unhashed"));
 	p->nonempty = json_is_true(json_object_get(json, "nonempty"));
+	p->drawn = json_is_true(json_object_get(json, "drawn"));
+	p->same_numbers = json_is_true(json_object_get(json, "same_numbers"));
+	MUST(!p->drawn || p->type == PT_INT, "%s is drawn and no int", p->name);
 	p->has_min = json_is_number(min);
 	p->has_max = json_is_number(max);
 	p->min = json_number_value(min);
@@ -106,10 +109,13 @@ static void load_workload(struct arena *a, struct wdef *w, const json_t *json)
 	w->p = arena_array(a, w->n, sizeof *w->p);
 	w->name_of = arena_array(a, w->n + 1, sizeof *w->name_of);
 	w->sorted = arena_array(a, w->n, sizeof *w->sorted);
+	w->same_numbers = arena_array(a, w->n + 1, sizeof *w->same_numbers);
 	order = tm_xcalloc(w->n + 1, sizeof *order);
 	for (size_t i = 0; i < w->n; i++) {
 		load_param(a, &w->p[i], json_array_get(params, i));
 		w->name_of[i] = w->p[i].name;
+		if (w->p[i].same_numbers)
+			w->same_numbers[w->same_numbers_n++] = w->p[i].name;
 		order[i] = (struct named){ w->p[i].name, (uint16_t)i };
 	}
 	qsort(order, w->n, sizeof *order, by_name);

@@ -27,6 +27,8 @@ struct pdef {
 	const char *name, *unit, *help;
 	enum ptype type;
 	bool has_min, has_max, unhashed, nonempty;
+	bool drawn;                      /* PT_INT: a value may be a list of ints, of which each step draws one (drawn.h) */
+	bool same_numbers;               /* changes no bit of a loss or gradient */
 	double min, max;
 	struct choice *choice;
 	const char **choice_shown;       /* the list for messages */
@@ -43,6 +45,8 @@ struct wdef {
 	size_t n;
 	const char **name_of;            /* of each parameter, for suggestions */
 	uint16_t *sorted;                /* indices by name, for canonical JSON */
+	const char **same_numbers;       /* names of the parameters flagged so */
+	size_t same_numbers_n;
 	int model, device, cap, seed, allocator, alloc_conf;     /* indices or -1 */
 };
 

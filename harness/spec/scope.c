@@ -1,5 +1,6 @@
 /* What the names of an expression mean: parameters of the point, vars, `workload`. */
 #include "spec/doc.h"
+#include "spec/drawn.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static void from_preset(const struct scope *s, int param, struct val *out)
 	}
 }
 
-static bool get(void *arg, const char *name, struct val *out)
+static int get(void *arg, const char *name, struct val *out, char *why, size_t why_n)
 {
 	const struct scope *s = arg;
 	const struct var *var;
@@ -136,20 +137,25 @@ static bool get(void *arg, const char *name, struct val *out)
 		/* NULL: a derived parameter that is not computed yet; derive.c orders them so that this cannot be seen */
 		BUG_ON(!s->v[i]);
 		*out = s->v[i]->v;
+		if (s->w->p[i].drawn && drawn_many(out)) {
+			snprintf(why, why_n, "%s is drawn per step here (%.60s), so it has no single value; "
+				 "compare something else, or give the points with one value their own entry", name, s->v[i]->text);
+			return TM_ESPEC;
+		}
 		if (s->w->p[i].def && s->v[i]->v.kind == VAL_INT && s->v[i]->v.i == s->w->p[i].def->v.i)
 			from_preset(s, i, out);
-		return true;
+		return 0;
 	}
 	var = find_var(s->doc, name);
 	if (var) {
 		*out = var->v;
-		return true;
+		return 0;
 	}
 	if (!strcmp(name, "workload"))
 		*out = (struct val){ .kind = VAL_TEXT, .s = s->w->name };
 	else
 		*out = (struct val){ .kind = VAL_NONE };
-	return true;
+	return 0;
 }
 
 int formula_eval(struct doc *doc, const struct formula *f, const struct wdef *w, const struct value *const *v,

@@ -37,10 +37,13 @@ static int read_range(struct doc *doc, const struct pdef *p, const struct node *
 {
 	static const char *const keys[] = { "range", "step" };
 	const struct node *range = node_get(node, "range"), *step = node_get(node, "step");
-	struct pdef open = *p;           /* a step has the type but not the limits */
+	struct pdef end = *p, open;      /* a step has the type but not the limits */
 	const struct value *lo, *hi, *by;
 	size_t before = doc->diag->errs->n;
 
+	if (p->drawn && node_get(node, "choices"))
+		return diag_at(doc->diag, node->at, "%s: {choices: [...]} is one value and an axis is a list of values; "
+			       "write [{choices: [...]}, ...], or put it under set", x->name);
 	doc_keys(doc, node, x->name, keys, TM_ARRAY_N(keys));
 	if (doc->diag->errs->n != before)
 		return TM_ESPEC;
@@ -49,8 +52,10 @@ static int read_range(struct doc *doc, const struct pdef *p, const struct node *
 			       value_expected(doc->diag, p));
 	if (!range || range->kind != NODE_SEQ || range->n != 2)
 		return diag_at(doc->diag, range ? range->at : node->at, "%s: expected {range: [FIRST, LAST], step: STEP}", x->name);
+	end.drawn = false;               /* what is drawn has no successor */
+	open = end;
 	open.has_min = open.has_max = false;
-	if (value_parse(doc->a, doc->diag, p, range->item[0], &lo) || value_parse(doc->a, doc->diag, p, range->item[1], &hi))
+	if (value_parse(doc->a, doc->diag, &end, range->item[0], &lo) || value_parse(doc->a, doc->diag, &end, range->item[1], &hi))
 		return TM_ESPEC;
 	x->lo = lo->v;
 	x->hi = hi->v;

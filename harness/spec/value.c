@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/num.h"
+#include "spec/drawn.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,6 +49,11 @@ static const struct value *make(struct arena *a, const struct pdef *p, struct va
 	case PT_INT:
 	case PT_SIZE:
 	case PT_DURATION:
+		if (drawn_many(&v)) {
+			out->json = drawn_json(a, &v);
+			out->text = drawn_text(a, &v);
+			break;
+		}
 		out->json = arena_fmt(a, "%" PRId64, v.i);
 		out->text = p->type == PT_INT ? out->json :
 			    arena_str(a, p->type == PT_SIZE ? tm_size_exact((uint64_t)v.i, buf) : tm_duration_exact(v.i, buf));
@@ -120,7 +126,8 @@ const char *value_expected(struct diag *diag, const struct pdef *p)
 		range = " that is not empty";
 	if (*p->unit && (p->type == PT_INT || p->type == PT_REAL))
 		unit = arena_fmt(a, " (%s)", p->unit);
-	return arena_fmt(a, "%s%s%s", names[p->type], range, unit);
+	return arena_fmt(a, "%s%s%s%s", names[p->type], range, unit,
+			 p->drawn ? ", or {choices: [...]} of such, one drawn in each step" : "");
 }
 
 static const struct choice *find_choice(const struct pdef *p, const char *text, const char **arg)
@@ -322,6 +329,13 @@ int value_parse(struct arena *a, struct diag *diag, const struct pdef *p, const 
 
 	switch (p->type) {
 	case PT_INT:
+		if (p->drawn && drawn_is(node)) {
+			rc = drawn_parse(a, diag, p, node, &v);
+			if (rc)
+				return rc;
+			good = true;
+			break;
+		}
 		v.kind = VAL_INT;
 		good = s && !tm_parse_i64(s, &v.i) && in_range(p, (double)v.i);
 		break;

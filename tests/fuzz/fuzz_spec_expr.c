@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static bool get(void *arg, const char *name, struct val *out)
+static int get(void *arg, const char *name, struct val *out, char *why, size_t why_n)
 {
 	static const struct val items[] = { { .kind = VAL_TEXT, .s = "x" }, { .kind = VAL_INT, .i = 3 } };
 
@@ -15,24 +15,25 @@ static bool get(void *arg, const char *name, struct val *out)
 	switch (*name) {
 	case 'i':
 		*out = (struct val){ .kind = VAL_INT, .i = INT64_MIN };
-		return true;
+		return 0;
 	case 'r':
 		*out = (struct val){ .kind = VAL_REAL, .d = 1e300 };
-		return true;
+		return 0;
 	case 'b':
 		*out = (struct val){ .kind = VAL_BOOL, .b = true };
-		return true;
+		return 0;
 	case 't':
 		*out = (struct val){ .kind = VAL_TEXT, .s = "x" };
-		return true;
+		return 0;
 	case 'l':
 		*out = (struct val){ .kind = VAL_LIST, .list = { items, 2 } };
-		return true;
+		return 0;
 	case 'n':
 		*out = (struct val){ .kind = VAL_NONE };
-		return true;
+		return 0;
 	default:
-		return false;
+		snprintf(why, why_n, "no %s", name);
+		return TM_ESPEC;
 	}
 }
 

@@ -8,11 +8,11 @@
 
 #define COMMON_PARAMS \
 	"{\"name\":\"device\",\"type\":\"text\",\"default\":\"cpu\",\"help\":\"where it runs\"}," \
-	"{\"name\":\"cap\",\"type\":\"size\",\"default\":0,\"min\":0,\"max\":1e15,\"help\":\"device-memory cap\"}," \
+	"{\"name\":\"cap\",\"type\":\"size\",\"default\":0,\"min\":0,\"max\":1e15,\"help\":\"device-memory cap\",\"same_numbers\":true}," \
 	"{\"name\":\"seed\",\"type\":\"int\",\"default\":1,\"min\":0,\"max\":9007199254740991,\"help\":\"\"}," \
 	"{\"name\":\"threads\",\"type\":\"int\",\"default\":0,\"min\":0,\"max\":1024,\"help\":\"\",\"unhashed\":true}," \
-	"{\"name\":\"allocator\",\"type\":\"choice\",\"default\":\"caching\",\"choices\":[\"raw\",\"caching\"],\"help\":\"\"}," \
-	"{\"name\":\"alloc_conf\",\"type\":\"text\",\"default\":\"\",\"help\":\"option string\"}"
+	"{\"name\":\"allocator\",\"type\":\"choice\",\"default\":\"caching\",\"choices\":[\"raw\",\"caching\"],\"help\":\"\",\"same_numbers\":true}," \
+	"{\"name\":\"alloc_conf\",\"type\":\"text\",\"default\":\"\",\"help\":\"option string\",\"same_numbers\":true}"
 
 static const char description_text[] =
 	"{\"v\":1,\"workloads\":["
@@ -25,13 +25,13 @@ static const char description_text[] =
 	"{\"name\":\"vocab\",\"type\":\"int\",\"default\":0,\"min\":0,\"max\":1048576,\"help\":\"\"},"
 	"{\"name\":\"dropout\",\"type\":\"real\",\"default\":0.1,\"min\":0,\"max\":0.9,\"help\":\"\"},"
 	"{\"name\":\"batch\",\"type\":\"int\",\"default\":8,\"min\":1,\"max\":65536,\"unit\":\"samples\",\"help\":\"micro-batch\"},"
-	"{\"name\":\"seq\",\"type\":\"int\",\"default\":256,\"min\":1,\"max\":1048576,\"unit\":\"tokens\",\"help\":\"\"},"
+	"{\"name\":\"seq\",\"type\":\"int\",\"drawn\":true,\"default\":256,\"min\":1,\"max\":1048576,\"unit\":\"tokens\",\"help\":\"\"},"
 	"{\"name\":\"accum\",\"type\":\"int\",\"default\":1,\"min\":1,\"max\":4096,\"help\":\"\"},"
 	"{\"name\":\"data\",\"type\":\"choice\",\"default\":\"synthetic\",\"choices\":[\"synthetic\",\"text:text\"],\"help\":\"\"},"
 	"{\"name\":\"precision\",\"type\":\"choice\",\"default\":\"fp32\",\"choices\":[\"fp32\",\"bf16\",\"fp16\"],\"help\":\"\"},"
 	"{\"name\":\"attention\",\"type\":\"choice\",\"default\":\"materialised\",\"choices\":[\"materialised\",\"flash\"],"
 	"\"aliases\":{\"math\":\"materialised\",\"sdpa\":\"flash\"},\"help\":\"\"},"
-	"{\"name\":\"checkpoint\",\"type\":\"choice\",\"default\":\"none\",\"choices\":[\"none\",\"block\",\"every:int\",\"budget:size\"],\"help\":\"\"},"
+	"{\"name\":\"checkpoint\",\"type\":\"choice\",\"default\":\"none\",\"choices\":[\"none\",\"block\",\"every:int\",\"budget:size\"],\"help\":\"\",\"same_numbers\":true},"
 	"{\"name\":\"loss\",\"type\":\"choice\",\"default\":\"full\",\"choices\":[\"full\"],\"help\":\"\"},"
 	"{\"name\":\"optimizer\",\"type\":\"choice\",\"default\":\"adamw\",\"choices\":[\"adamw\",\"sgd\"],\"help\":\"\"},"
 	"{\"name\":\"lr\",\"type\":\"real\",\"default\":0.0003,\"min\":0,\"max\":100,\"help\":\"\"},"

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-static bool get(void *arg, const char *name, struct val *out)
+static int get(void *arg, const char *name, struct val *out, char *why, size_t why_n)
 {
 	static const struct val list[] = { { .kind = VAL_TEXT, .s = "a" }, { .kind = VAL_TEXT, .s = "b" } };
 
@@ -25,8 +25,8 @@ static bool get(void *arg, const char *name, struct val *out)
 	else if (!strcmp(name, "loss.final"))
 		*out = (struct val){ .kind = VAL_REAL, .d = 2.5 };
 	else
-		return false;
-	return true;
+		return snprintf(why, why_n, "unknown name '%s'", name), TM_ESPEC;
+	return 0;
 }
 
 static int run(const char *text, bool dotted, struct val *out, struct expr_fault *fault)

@@ -10,10 +10,11 @@
 #include <stdint.h>
 
 /*
- * Sites: who draws. Dropout counts up from 0 (model.h), so the two spaces
+ * Sites: who draws. Dropout counts up from 0 (model.h), so the spaces
  * above cannot meet it.
  */
 #define DRAW_SITE_INIT 0x80000000u        /* + index of the parameter */
+#define DRAW_SITE_ROUND 0xa0000000u       /* stochastic rounding: + 3 · index of the parameter, weight and two moments */
 #define DRAW_SITE_DATA 0xc0000000u        /* + enum draw_data */
 enum draw_data { DRAW_TOKENS, DRAW_START, DRAW_CHOSEN, DRAW_HOW, DRAW_REPLACEMENT, DRAW_LENGTH, DRAW_SEQ };
 

@@ -18,42 +18,21 @@ static int embed(struct pass *p)
 			.out = x, .ids = &p->b->ids, .wte = &m->wte->w, .wpe = &m->wpe->w }, p->err);
 	if (!rc && m->cfg.dropout > 0)
 		rc = op_dropout_fwd(m->dev, &(struct op_dropout_fwd){
-			.y = x, .x = x, .p = (float)m->cfg.dropout, .random = pass_random_embed(p) }, p->err);
+			.y = x, .x = x, .p = pass_dropout(p), .random = pass_random_embed(p) }, p->err);
 	return rc;
 }
 
 static int head(struct pass *p)
 {
-	struct model *m = p->m;
-	const struct model_affine tied = { m->wte, NULL };
 	int rc = final_norm_forward(p);
 
-	if (rc)
-		return rc;
-	pass_op(p, "head.logits");
-	rc = tensor_new(m->mem, &p->logits, MEM_LOGITS, "logits", DT_F32, p->err, 3,
-			p->b->batch, p->b->seq, m->vocab_padded);
-	if (!rc)
-		rc = pass_linear(p, &p->logits, &m->saved[m->cfg.layers].slot[SLOT_NORM1], &tied);
-	return rc ? rc : pass_loss(p);
+	return rc ? rc : classifier_forward(p, &p->m->saved[p->m->cfg.layers].slot[SLOT_NORM1]);
 }
 
 static int head_backward(struct pass *p)
 {
-	struct model *m = p->m;
-	struct model_affine tied = { m->wte, NULL };
-	struct tensor *x = &m->saved[m->cfg.layers].slot[SLOT_NORM1];
-	int rc;
+	int rc = classifier_backward(p, &p->m->saved[p->m->cfg.layers].slot[SLOT_NORM1], "d.residual");
 
-	pass_op(p, "head.logits");
-	rc = pass_linear_dw(p, &tied, &p->logits, x);
-	pass_drop(p, x);
-	if (!rc)
-		rc = pass_tensor(p, &p->d, "d.residual", m->cfg.width);
-	if (!rc)
-		rc = op_linear_dx(m->dev, &(struct op_linear_dx){
-			.dx = &p->d, .dy = &p->logits, .w = &m->wte->w }, p->err);
-	pass_drop(p, &p->logits);
 	return rc ? rc : final_norm_backward(p);
 }
 
@@ -65,7 +44,7 @@ static int embed_backward(struct pass *p)
 	pass_op(p, "embed");
 	if (m->cfg.dropout > 0)
 		rc = op_dropout_bwd(m->dev, &(struct op_dropout_bwd){
-			.dx = &p->d, .dy = &p->d, .p = (float)m->cfg.dropout, .random = pass_random_embed(p) }, p->err);
+			.dx = &p->d, .dy = &p->d, .p = pass_dropout(p), .random = pass_random_embed(p) }, p->err);
 	if (!rc)
 		rc = model_gradient_zeroed(m, m->wte, p->err);
 	if (!rc)

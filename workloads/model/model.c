@@ -12,6 +12,9 @@ int model_new(const struct model_config *cfg, const struct model_method *how, st
 	struct model *m = tm_xcalloc(1, sizeof *m);
 	int rc;
 
+	BUG_ON(how->loss_chunks < 1 || (how->masked_only && cfg->kind != MODEL_BERT));
+	BUG_ON(how->types.master != MASTER_NONE && how->types.type == DT_F32);
+	BUG_ON(how->types.master == MASTER_SPLIT && how->types.type != DT_BF16);
 	m->cfg = *cfg;
 	m->how = *how;
 	m->dev = dev;
@@ -47,7 +50,7 @@ void model_free(struct model *m)
 static void drop_all(struct pass *p)
 {
 	struct tensor *const t[] = {
-		&p->logits, &p->dense, &p->act, &p->act_norm, &p->act_mean, &p->act_rstd,
+		&p->logits, &p->gathered, &p->dense, &p->act, &p->act_norm, &p->act_mean, &p->act_rstd,
 		&p->d, &p->branch, &p->narrow, &p->wide,
 	};
 
@@ -58,21 +61,20 @@ static void drop_all(struct pass *p)
 	tensor_drop(p->m->mem, &p->b->targets);
 	tensor_drop(p->m->mem, &p->b->lengths);
 	tensor_drop(p->m->mem, &p->b->rows);
-	for (int64_t l = 0; l <= p->m->cfg.layers; l++)
-		layer_drop(p, l);
+	layers_drop(p);
 }
 
 int model_forward_backward(struct model *m, struct model_batch *b, struct tm_err *err)
 {
 	const struct model_ends *ends = m->cfg.kind == MODEL_GPT ? &gpt_ends : &bert_ends;
 	struct pass p = { .m = m, .b = b, .err = err };
-	int64_t L = m->cfg.layers;
 	int rc;
 
+	p.head_n = m->how.masked_only ? tensor_n(&b->rows) : b->batch * b->seq;
 	device_set_phase(m->dev, "forward");
 	rc = ends->embed(&p);
-	for (int64_t l = 0; l < L && !rc; l++)
-		rc = layer_forward(&p, l);
+	if (!rc)
+		rc = layers_forward(&p);
 	if (!rc)
 		rc = ends->head(&p);
 	if (rc)
@@ -80,8 +82,8 @@ int model_forward_backward(struct model *m, struct model_batch *b, struct tm_err
 
 	device_set_phase(m->dev, "backward");
 	rc = ends->head_backward(&p);
-	for (int64_t l = L; l-- > 0 && !rc;)
-		rc = layer_backward(&p, l);
+	if (!rc)
+		rc = layers_backward(&p);
 	if (!rc)
 		rc = ends->embed_backward(&p);
 out:

@@ -81,6 +81,8 @@ enum slot {
 	SLOT_GELU,                        /* (B,T,4C) */
 	SLOT_N
 };
+#define SLOT_BIT(name) (1u << SLOT_##name)
+#define SLOT_ALL ((1u << SLOT_N) - 1)
 
 struct model_saved {
 	struct tensor slot[SLOT_N];
@@ -88,7 +90,7 @@ struct model_saved {
 
 /*
  * What a checkpoint policy keeps between forward and backward, as bits
- * 1 << enum slot; the rest is dropped behind its last use and made again
+ * SLOT_BIT; the rest is dropped behind its last use and made again
  * in backward (phase "recompute"). `none` keeps all, `block` the layer's
  * input. every:K keeps one input in K layers: backward runs the K layers of
  * a segment forward again, keeping all of them, then backward through them.

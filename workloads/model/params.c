@@ -1,12 +1,12 @@
 /*
  * The list of parameters: names and order as the reference implementations'
  * state_dict, shapes (linear weights are N×K), initial values, decay. Each is one
- * block of its own, so that a peak can be laid at a tensor's door.
+ * block of its own, so that a peak can be laid at a tensor's door; a master
+ * behind 16-bit weights is another. Their values: initial.c.
  */
 #include "model/parts.h"
 
 #include "base/mem.h"
-#include "model/draw.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,19 +23,25 @@ struct list {
 	bool fill;
 };
 
+/* "NAME.m" */
+static const char *derived(struct model *m, const char *name, const char *what)
+{
+	char full[160];
+
+	snprintf(full, sizeof full, "%s.%s", name, what);
+	return mem_intern(m->mem, full);
+}
+
 static struct model_param *add(struct list *l, const char *name, int64_t rows, int64_t cols, double std, float value)
 {
 	struct model_param *p = NULL;
 
 	if (l->fill) {
-		char moment[160];
-
 		p = &l->model->param[l->n];
 		p->name = mem_intern(l->model->mem, name);
-		snprintf(moment, sizeof moment, "%s.m", name);
-		p->m_name = mem_intern(l->model->mem, moment);
-		snprintf(moment, sizeof moment, "%s.v", name);
-		p->v_name = mem_intern(l->model->mem, moment);
+		p->master_name = derived(l->model, name, "master");
+		p->m_name = derived(l->model, name, "m");
+		p->v_name = derived(l->model, name, "v");
 		p->rank = cols ? 2 : 1;
 		p->shape[0] = rows;
 		p->shape[1] = cols;
@@ -128,50 +134,25 @@ static void list_params(struct list *l)
 		list_bert(l);
 }
 
-/* Initial values on the host, on their way to the device. */
-struct staging {
-	float *v;
-	size_t n;
-};
-
-static int staging_fit(struct staging *s, size_t n, const char *name, struct tm_err *err)
+/* The weight, and right behind it what stands behind the weight. */
+static int new_param(struct model *m, struct model_param *p, struct tm_err *err)
 {
-	if (n <= s->n)
-		return 0;
-	free(s->v);
-	s->n = 0;
-	s->v = calloc(n, sizeof *s->v);
-	if (!s->v)
-		return tm_fail(err, TM_EOOM, "the host has no %zu elements of 4 bytes for the initial values of %s", n, name);
-	s->n = n;
-	return 0;
-}
-
-static int fill_param(struct model *m, size_t i, struct staging *host, struct tm_err *err)
-{
-	struct model_param *p = &m->param[i];
-	int64_t n = p->shape[0] * (p->rank == 2 ? p->shape[1] : 1);
+	const struct model_types *types = &m->how.types;
 	int rc;
 
 	rc = p->rank == 2
-		? tensor_new(m->mem, &p->w, MEM_PARAMETERS, p->name, DT_F32, err, 2, p->shape[0], p->shape[1])
-		: tensor_new(m->mem, &p->w, MEM_PARAMETERS, p->name, DT_F32, err, 1, p->shape[0]);
-	if (rc)
+		? tensor_new(m->mem, &p->w, MEM_PARAMETERS, p->name, types->type, err, 2, p->shape[0], p->shape[1])
+		: tensor_new(m->mem, &p->w, MEM_PARAMETERS, p->name, types->type, err, 1, p->shape[0]);
+	if (rc || types->master == MASTER_NONE)
 		return rc;
-	if (p->init_std <= 0)
-		return op_fill(m->dev, &(struct op_fill){ &p->w, p->init_value }, err);
-	rc = staging_fit(host, (size_t)n, p->name, err);
-	if (rc)
-		return rc;
-	if (m->dev->backend->computes)          /* a planning device has nothing to fill */
-		draw_normal(m->seed, DRAW_SITE_INIT + (uint32_t)i, 0, host->v, (uint64_t)n, p->init_std);
-	return device_upload(m->dev, &p->w, host->v, (uint64_t)n * sizeof *host->v, err);
+	return tensor_like(m->mem, &p->master, MEM_OPTIMIZER, p->master_name,
+			   types->master == MASTER_SPLIT ? DT_I16 : DT_F32, &p->w, err);
 }
 
 int model_params_new(struct model *m, struct tm_err *err)
 {
 	struct list l = { .model = m };
-	struct staging host = { 0 };
+	struct initial host = { 0 };
 	int rc = 0;
 
 	list_params(&l);
@@ -181,9 +162,12 @@ int model_params_new(struct model *m, struct tm_err *err)
 	list_params(&l);
 
 	/* The tensor first: what the cap refuses needs no host memory either. */
-	for (size_t i = 0; i < m->param_n && !rc; i++)
-		rc = fill_param(m, i, &host, err);
-	free(host.v);
+	for (size_t i = 0; i < m->param_n && !rc; i++) {
+		rc = new_param(m, &m->param[i], err);
+		if (!rc)
+			rc = initial_fill(&host, m, i, err);
+	}
+	initial_free(&host);
 	return rc;
 }
 
@@ -192,6 +176,7 @@ void model_params_free(struct model *m)
 	model_drop_gradients(m);
 	for (size_t i = 0; i < m->param_n; i++) {
 		tensor_drop(m->mem, &m->param[i].w);
+		tensor_drop(m->mem, &m->param[i].master);
 		tensor_drop(m->mem, &m->param[i].m);
 		tensor_drop(m->mem, &m->param[i].v);
 	}
@@ -210,9 +195,7 @@ int model_gradient(struct model *m, struct model_param *p, bool *born, struct tm
 	*born = !tensor_here(&p->g);
 	if (!*born)
 		return 0;
-	return p->rank == 2
-		? tensor_new(m->mem, &p->g, MEM_GRADIENTS, p->name, DT_F32, err, 2, p->shape[0], p->shape[1])
-		: tensor_new(m->mem, &p->g, MEM_GRADIENTS, p->name, DT_F32, err, 1, p->shape[0]);
+	return tensor_like(m->mem, &p->g, MEM_GRADIENTS, p->name, m->how.types.gradient, &p->w, err);
 }
 
 int model_gradient_zeroed(struct model *m, struct model_param *p, struct tm_err *err)

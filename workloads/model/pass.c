@@ -15,12 +15,28 @@ void pass_op(struct pass *p, const char *op)
 
 int pass_tensor(struct pass *p, struct tensor *t, const char *name, int64_t cols)
 {
-	return tensor_new(p->m->mem, t, MEM_ACTIVATIONS, name, DT_F32, p->err, 3, p->b->batch, p->b->seq, cols);
+	return tensor_new(p->m->mem, t, MEM_ACTIVATIONS, name, p->m->how.types.type, p->err, 3,
+			  p->b->batch, p->b->seq, cols);
 }
 
 int pass_rows(struct pass *p, struct tensor *t, const char *name)
 {
 	return tensor_new(p->m->mem, t, MEM_ACTIVATIONS, name, DT_F32, p->err, 2, p->b->batch, p->b->seq);
+}
+
+int pass_head_tensor(struct pass *p, struct tensor *t, const char *name, int64_t cols)
+{
+	return tensor_new(p->m->mem, t, MEM_ACTIVATIONS, name, p->m->how.types.type, p->err, 2, p->head_n, cols);
+}
+
+int pass_head_rows(struct pass *p, struct tensor *t, const char *name)
+{
+	return tensor_new(p->m->mem, t, MEM_ACTIVATIONS, name, DT_F32, p->err, 1, p->head_n);
+}
+
+float pass_dropout(const struct pass *p)
+{
+	return (float)p->m->cfg.dropout;
 }
 
 void pass_drop(struct pass *p, struct tensor *t)
@@ -53,7 +69,15 @@ struct random_at pass_random_embed(const struct pass *p)
 int pass_linear(struct pass *p, struct tensor *y, const struct tensor *x, const struct model_affine *a)
 {
 	return op_linear_fwd(p->m->dev, &(struct op_linear_fwd){
-		.y = y, .x = x, .w = &a->weight->w, .b = a->bias ? &a->bias->w : NULL }, p->err);
+		.y = y, .x = x, .w = &a->weight->w, .b = a->bias ? &a->bias->w : NULL,
+		.tf32 = p->m->how.types.tf32 }, p->err);
+}
+
+int pass_linear_dx(struct pass *p, struct tensor *dx, const struct tensor *dy, const struct model_param *w,
+		   bool accumulate)
+{
+	return op_linear_dx(p->m->dev, &(struct op_linear_dx){
+		.dx = dx, .dy = dy, .w = &w->w, .accumulate = accumulate, .tf32 = p->m->how.types.tf32 }, p->err);
 }
 
 int pass_linear_dw(struct pass *p, struct model_affine *a, const struct tensor *dy, const struct tensor *x)
@@ -72,7 +96,7 @@ int pass_linear_dw(struct pass *p, struct model_affine *a, const struct tensor *
 	}
 	return op_linear_dw(p->m->dev, &(struct op_linear_dw){
 		.dw = &a->weight->g, .db = a->bias ? &a->bias->g : NULL,
-		.dy = dy, .x = x, .accumulate = !born }, p->err);
+		.dy = dy, .x = x, .accumulate = !born, .tf32 = p->m->how.types.tf32 }, p->err);
 }
 
 int pass_norm(struct pass *p, struct tensor *y, struct tensor *mean, struct tensor *rstd,
@@ -96,20 +120,4 @@ int pass_norm_bwd(struct pass *p, struct tensor *dx, const struct tensor *dy, co
 	return op_norm_bwd(p->m->dev, &(struct op_norm_bwd){
 		.dx = dx, .dgamma = &a->weight->g, .dbeta = &a->bias->g, .dy = dy, .x = x,
 		.mean = mean, .rstd = rstd, .gamma = &a->weight->w, .accumulate = accumulate }, p->err);
-}
-
-int pass_loss(struct pass *p)
-{
-	struct model_batch *b = p->b;
-	int rc;
-
-	pass_op(p, "head.loss");
-	rc = tensor_new(p->m->mem, &b->losses, MEM_LOGITS, "losses", DT_F32, p->err, 2, b->batch, b->seq);
-	if (rc)
-		return rc;
-	rc = op_loss(p->m->dev, &(struct op_loss){
-		.logits = &p->logits, .losses = &b->losses, .targets = &b->targets,
-		.vocab = p->m->cfg.vocab, .scale = b->loss_scale, .grad = true }, p->err);
-	pass_drop(p, &b->targets);
-	return rc;
 }

@@ -11,23 +11,21 @@
 
 #include <string.h>
 
-#define BIT(slot) (1u << (slot))
-#define ALL (BIT(SLOT_N) - 1)
-#define NORMS (BIT(SLOT_NORM1) | BIT(SLOT_NORM2))
+#define NORMS (SLOT_BIT(NORM1) | SLOT_BIT(NORM2))
 
 /*
  * Under post-LN the input is what norm1 reads and the layer before left, so
  * the same masks keep both norms' inputs there, and fc2 is never redone.
  */
 static const struct model_policy policies[] = {
-	{ .name = "none", .keep = ALL },
-	{ .name = "gelu", .keep = ALL & ~BIT(SLOT_GELU) },
-	{ .name = "gelu+ln", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS) },
-	{ .name = "mlp", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS | BIT(SLOT_FC1)) },
-	{ .name = "mlp+qkv", .keep = ALL & ~(BIT(SLOT_GELU) | NORMS | BIT(SLOT_FC1) | BIT(SLOT_QKV)) },
+	{ .name = "none", .keep = SLOT_ALL },
+	{ .name = "gelu", .keep = SLOT_ALL & ~SLOT_BIT(GELU) },
+	{ .name = "gelu+ln", .keep = SLOT_ALL & ~(SLOT_BIT(GELU) | NORMS) },
+	{ .name = "mlp", .keep = SLOT_ALL & ~(SLOT_BIT(GELU) | NORMS | SLOT_BIT(FC1)) },
+	{ .name = "mlp+qkv", .keep = SLOT_ALL & ~(SLOT_BIT(GELU) | NORMS | SLOT_BIT(FC1) | SLOT_BIT(QKV)) },
 	/* Korthikanti et al. 2022: only what grows with the square of the length. */
-	{ .name = "selective", .keep = ALL & ~BIT(SLOT_PROBS) },
-	{ .name = "block", .keep = BIT(SLOT_IN) },
+	{ .name = "selective", .keep = SLOT_ALL & ~SLOT_BIT(PROBS) },
+	{ .name = "block", .keep = SLOT_BIT(IN) },
 };
 
 static int parse_every(const char *text, struct model_policy *out, struct tm_err *err)
@@ -36,7 +34,7 @@ static int parse_every(const char *text, struct model_policy *out, struct tm_err
 
 	if (tm_parse_i64(text, &every) || every < 1)
 		return tm_fail(err, TM_EINVALID, "checkpoint every:%.40s: expected every:K with K of 1 or more layers", text);
-	*out = (struct model_policy){ .name = "every", .keep = BIT(SLOT_IN), .every = every };
+	*out = (struct model_policy){ .name = "every", .keep = SLOT_BIT(IN), .every = every };
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * bert: training steps of a BERT (Devlin et al. 2019) on its masked-token
- * task, post-LN, every position through the head. The step is in train/ and
- * model/; here are its parameters.
+ * task, post-LN, with every position through the head or the chosen ones
+ * alone. The step is in train/ and model/; here are its parameters.
  */
 #include "base/mem.h"
 #include "train/train.h"
@@ -10,9 +10,11 @@ static const struct param params[] = {
 	TRAIN_CHOICE(model, "bert-base", "shape, by the name of a published model",
 		     "bert-base", "bert-large", "bert-tiny"),
 	TRAIN_PARAMS_SHAPE,
-	TRAIN_CHOICE(data, "synthetic", "synthetic: drawn tokens; text:PATH: bytes of a file or of the files of a folder",
-		     "synthetic", "text:text"),
-	TRAIN_CHOICE(lengths, "full", "full: every sample has seq tokens", "full"),
+	TRAIN_PARAM_DATA,
+	TRAIN_CHOICE(lengths, "full", "full: every sample has seq tokens; random: a drawn number of them, the rest is padding",
+		     "full", "random"),
+	TRAIN_CHOICE(mlm_positions, "all", "which positions go through the head: all, or only those of masked tokens",
+		     "all", "masked"),
 	TRAIN_PARAMS_METHOD,
 	TRAIN_REAL(lr, "0.0001", 0, 10, "learning rate, constant"),
 	TRAIN_REAL(beta1, "0.9", 0, 0.9999999, "decay of the first moment"),
@@ -53,6 +55,7 @@ static const struct workload bert = {
 	.init = init,
 	.step = train_workload_step,
 	.metrics = train_workload_metrics,
+	.varies = train_workload_varies,
 	.fini = train_workload_fini,
 	.describe = describe,
 };

@@ -139,6 +139,19 @@ static json_t *loss_of(const struct event_step *s)
 	return s->has_loss && isfinite(s->loss) ? json_real(s->loss) : json_null();
 }
 
+static json_t *scale_of(const struct event_step *s)
+{
+	return s->scale > 0 && isfinite(s->scale) ? json_real(s->scale) : json_null();
+}
+
+static bool scaled(const struct event_out *ev)
+{
+	for (size_t i = 0; i < ev->waiting_n; i++)
+		if (ev->waiting[i].scale > 0)
+			return true;
+	return false;
+}
+
 /* A column with holes would look like memory that comes and goes: all or none. */
 static bool live_known(const struct event_out *ev)
 {
@@ -170,6 +183,8 @@ bool event_flush(struct event_out *ev)
 	if (json_array_size(skipped))
 		json_object_set(body, "skipped", skipped);
 	json_decref(skipped);
+	if (scaled(ev))
+		json_object_set_new(body, "scale", column(ev, scale_of));
 	ev->waiting_n = 0;
 	return send_now(ev, "steps", body);
 }

@@ -43,6 +43,7 @@ struct event_step {
 	bool has_loss, skipped;
 	double loss;
 	double scale;                     /* loss scale the step ran with; 0: none */
+	double flops;                     /* model FLOPs; not sent, the result has their mean */
 	uint64_t live;                    /* requested bytes alive behind the step, or EVENT_LIVE_UNKNOWN */
 	const char *phase;                /* "warmup", "train", "eval" */
 };

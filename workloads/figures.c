@@ -17,7 +17,7 @@ struct figures {
 	struct mem_snapshot *empty;       /* before anything was allocated */
 	struct counts begin, end;
 	struct mem_peak peak;             /* of the run up to the end of the window */
-	double flops;
+	double flops, model_flops;        /* done, and needed without recomputation */
 	int64_t us, blas_ns;              /* of the window: in steps, and of that inside BLAS */
 	uint64_t host_peak_bytes;
 };
@@ -117,6 +117,7 @@ void figures_step(struct figures *f, const struct event_step *s)
 {
 	f->steps++;
 	f->us += s->us;
+	f->model_flops += s->flops;       /* of skipped ones too: they were carried out, only not counted as work */
 	if (s->skipped)
 		return;
 	f->tokens += s->tokens;
@@ -282,6 +283,8 @@ json_t *figures_metrics(const struct figures *f, const struct run *run)
 
 	if (run->mem)
 		memory_metrics(f, run, m);
+	if (f->model_flops > 0)
+		per_step(m, "flops.model", f->model_flops, f->steps);
 	if (f->flops > 0)
 		per_step(m, "flops.done", f->flops, f->steps);
 	if (f->blas_ns > 0)

@@ -9,8 +9,7 @@ static const struct param params[] = {
 	TRAIN_CHOICE(model, "gpt2-124m", "shape, by the name of a published model",
 		     "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1.5b", "gpt-tiny"),
 	TRAIN_PARAMS_SHAPE,
-	TRAIN_CHOICE(data, "synthetic", "synthetic: drawn tokens; text:PATH: bytes of a file or of the files of a folder",
-		     "synthetic", "text:text"),
+	TRAIN_PARAM_DATA,
 	TRAIN_PARAMS_METHOD,
 	TRAIN_REAL(lr, "0.0003", 0, 10, "learning rate, constant"),
 	TRAIN_REAL(beta1, "0.9", 0, 0.9999999, "decay of the first moment"),
@@ -51,6 +50,7 @@ static const struct workload gpt = {
 	.init = init,
 	.step = train_workload_step,
 	.metrics = train_workload_metrics,
+	.varies = train_workload_varies,
 	.fini = train_workload_fini,
 	.describe = describe,
 };

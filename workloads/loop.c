@@ -68,7 +68,7 @@ static int timed_step(struct run *run, int64_t i, struct event_step *s, struct t
 	*s = (struct event_step){
 		.i = i, .us = (end_ns - begin_ns + 999) / 1000,
 		.tokens = out.tokens, .samples = out.samples, .has_loss = out.has_loss, .skipped = out.skipped,
-		.loss = out.loss, .live = usage.requested, .phase = out.phase ? out.phase : "train",
+		.loss = out.loss, .scale = out.scale, .flops = out.flops, .live = usage.requested, .phase = out.phase ? out.phase : "train",
 	};
 	if (out.has_loss && !isfinite(out.loss)) {
 		run->cause = "nan";

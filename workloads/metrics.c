@@ -36,6 +36,7 @@ const struct metric metrics[] = {
 	{ "throughput.samples", "samples/s", "higher", NOISY, "samples of counted train steps over their wall time" },
 	{ "step.median", "s", "lower", NOISY, "median duration of the counted train steps" },
 	{ "step.p99", "s", "lower", NOISY, "99th percentile of the same" },
+	{ "scale.final", "1", "none", NOISY, "loss scale of fp16 behind the last step" },
 	{ "loss.first", "nats", "none", NOISY, "loss of step 0" },
 	{ "loss.final", "nats", "lower", NOISY, "loss at step warmup.min + steps" },
 	{ "scale.final", "1", "none", NOISY, "loss scale of the same step, where there is one" },

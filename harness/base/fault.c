@@ -10,6 +10,8 @@
 static const char *const names[TM_FAULT_N] = {
 	[TM_FAULT_WRITE] = "write", [TM_FAULT_FSYNC] = "fsync", [TM_FAULT_RENAME] = "rename",
 	[TM_FAULT_SQLITE] = "sqlite", [TM_FAULT_SPAWN] = "spawn", [TM_FAULT_PIPE] = "pipe",
+	[TM_FAULT_GRADIENT] = "gradient", [TM_FAULT_UPDATE] = "update", [TM_FAULT_REPLAY] = "replay",
+	[TM_FAULT_OVERFLOW] = "overflow",
 };
 
 static struct {

@@ -16,6 +16,10 @@ enum tm_fault_point {
 	TM_FAULT_SQLITE,
 	TM_FAULT_SPAWN,
 	TM_FAULT_PIPE,
+	TM_FAULT_GRADIENT,       /* of a training step, once for each gradient: it becomes 0 */
+	TM_FAULT_UPDATE,         /* once for each parameter: its update is left out */
+	TM_FAULT_REPLAY,         /* once a step: from then on what is made again draws other dropout */
+	TM_FAULT_OVERFLOW,       /* once a step: the first gradient becomes infinite */
 	TM_FAULT_N
 };
 

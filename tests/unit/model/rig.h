@@ -48,14 +48,31 @@ static inline void rig_close(struct rig *r)
 	*r = (struct rig){ 0 };
 }
 
+/* A fixed number of tokens a sample, for good. */
+static inline struct param_drawn rig_seq(int64_t tokens)
+{
+	static int64_t known[64];
+	static size_t n;
+	size_t i = 0;
+
+	while (i < n && known[i] != tokens)
+		i++;
+	assert_true(i < TM_ARRAY_N(known));
+	known[i] = tokens;
+	n = i == n ? n + 1 : n;
+	return (struct param_drawn){ 1, &known[i] };
+}
+
 /* A GPT or BERT of the tiny preset with the workloads' defaults; tests change what they are about. */
 static inline struct train_opts rig_opts(enum model_kind kind)
 {
 	return (struct train_opts){
 		.model = kind == MODEL_GPT ? "gpt-tiny" : "bert-tiny",
-		.batch = 2, .seq = 64, .accum = 1, .data = "synthetic", .lengths = "full",
+		.batch = 2, .seq = rig_seq(64), .accum = 1, .data = "synthetic", .lengths = "full", .mlm_positions = "all",
 		.precision = "fp32", .attention = "materialised", .checkpoint = "none", .loss = "full",
-		.optimizer = "adamw", .lr = kind == MODEL_GPT ? 3e-4 : 1e-4, .beta1 = 0.9,
+		.optimizer = "adamw", .optimizer_state = "fp32", .master = "fp32",
+		.loss_scale = TRAIN_SCALE_DEFAULT, .loss_scale_every = TRAIN_SCALE_EVERY, .deterministic = true,
+		.lr = kind == MODEL_GPT ? 3e-4 : 1e-4, .beta1 = 0.9,
 		.beta2 = kind == MODEL_GPT ? 0.95 : 0.999, .eps = 1e-8,
 		.weight_decay = kind == MODEL_GPT ? 0.1 : 0.01, .clip = 1,
 	};

@@ -333,7 +333,7 @@ static void trace_step(const struct shape *s, struct rows *rows)
 	o.clip = s->clip;
 	o.accum = s->A;
 	o.batch = s->B;
-	o.seq = s->T;
+	o.seq = rig_seq(s->T);
 	o.width = s->C;
 	o.layers = s->L;
 	o.heads = s->H;

@@ -213,8 +213,8 @@ static void impossible_points_are_refused_with_the_parameter(void **state)
 #define REFUSED(kind, base, change, param, words) do { o = base; o.change; refused(kind, o, param, words); } while (0)
 	REFUSED(MODEL_GPT, gpt, heads = 3, "width", "nearest widths are 126 and 129");
 	REFUSED(MODEL_GPT, gpt, heads = 200, "width", "the smallest width is 200");
-	REFUSED(MODEL_GPT, gpt, seq = 257, "seq", "context of 256");
-	REFUSED(MODEL_GPT, gpt, seq = 0, "seq", "expected 1");
+	REFUSED(MODEL_GPT, gpt, seq = rig_seq(257), "seq", "context of 256");
+	REFUSED(MODEL_GPT, gpt, seq = rig_seq(0), "seq", "expected 1");
 	REFUSED(MODEL_GPT, gpt, batch = 0, "batch", "at least 1");
 	REFUSED(MODEL_GPT, gpt, batch = -3, "batch", "at least 1");
 	REFUSED(MODEL_GPT, gpt, accum = 0, "accum", "at least 1");
@@ -223,20 +223,21 @@ static void impossible_points_are_refused_with_the_parameter(void **state)
 	REFUSED(MODEL_GPT, gpt, model = "bert-tiny", "model", "bert-tiny");
 	REFUSED(MODEL_BERT, bert, model = "gpt-tiny", "model", "gpt-tiny");
 	REFUSED(MODEL_BERT, bert, vocab = 259, "vocab", "260");
-	REFUSED(MODEL_BERT, bert, seq = 2, "seq", "at least 3");
+	REFUSED(MODEL_BERT, bert, seq = rig_seq(2), "seq", "at least 3");
 	REFUSED(MODEL_GPT, gpt, data = "text:", "data", "text:FILE");
 	REFUSED(MODEL_GPT, gpt, data = "text:/no/such/place", "data", "No such file");
 	REFUSED(MODEL_GPT, gpt, data = "text:/dev/null", "data", "neither a file nor a folder");
 	o = gpt;
 	o.batch = 65536;
 	o.heads = o.width = 1024;
-	o.context = o.seq = 1 << 20;
+	o.context = 1 << 20;
+	o.seq = rig_seq(o.context);
 	refused(MODEL_GPT, o, "batch", "more bytes than can be counted");
 	o = gpt;
 	o.vocab = 259;
 	snprintf(spec, sizeof spec, "text:%s/a.txt", folder);
 	o.data = spec;
-	o.seq = 5;
+	o.seq = rig_seq(5);
 	refused(MODEL_GPT, o, "vocab", "260");
 	o.vocab = 260;
 	assert_ok(train_check(&o, MODEL_GPT, &bad, &err), &err);

@@ -76,7 +76,7 @@ static struct train_opts opts_of(const json_t *c)
 	o.vocab = tm_json_i64(c, "vocab", 0);
 	o.dropout = tm_json_real(c, "dropout", -1);
 	o.batch = tm_json_i64(c, "batch", 0);
-	o.seq = tm_json_i64(c, "seq", 0);
+	o.seq = rig_seq(tm_json_i64(c, "seq", 0));
 	o.accum = tm_json_i64(c, "accum", 0);
 	o.lr = tm_json_real(c, "lr", -1);
 	o.beta1 = tm_json_real(c, "beta1", -1);

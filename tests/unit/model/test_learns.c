@@ -17,7 +17,7 @@ static double final_loss(enum model_kind kind, const char *data, double *first)
 	o.layers = 2;
 	o.width = 64;
 	o.heads = 2;
-	o.seq = 32;
+	o.seq = rig_seq(32);
 	o.batch = 8;
 	o.lr = 3e-3;
 	o.data = data;

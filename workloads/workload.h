@@ -42,6 +42,7 @@ struct step_result {
 	const char *phase;                /* NULL: "train"; "eval" steps are counted apart */
 	bool skipped;                     /* an optimiser step that was not taken (fp16 overflow): no work */
 	double scale;                     /* loss scale the step ran with; 0: none */
+	double flops;                     /* model FLOPs: what the step needs without recomputation; 0: not known */
 };
 
 enum workload_uses {
@@ -71,9 +72,24 @@ struct workload {
 	int (*drive)(struct run *run, struct tm_err *err);
 	/* Does a step differ from the one before in what it asks of memory (drawn lengths)? NULL: no. */
 	bool (*varies)(const void *opts);
+	/*
+	 * Why a run with these options cannot be gone through without being carried
+	 * out (it hangs, it crashes); NULL: it can. A workload with `drive` never can.
+	 */
+	const char *(*unplanned)(const void *opts);
 	/* Adds to the describe object: presets, examples. May be NULL. */
 	void (*describe)(json_t *workload);
 };
+
+/*
+ * False while a run is planned: nothing is computed, so there is no loss, and
+ * time and host memory are not to be spent. `metrics` is called all the same,
+ * for flops.model; what it finds wrong with numbers that do not exist is ignored.
+ */
+static inline bool run_computes(const struct run *run)
+{
+	return !run->dev || run->dev->backend->computes;
+}
 
 void workload_register(const struct workload *w);
 const struct workload *workload_find(const char *name);

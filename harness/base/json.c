@@ -128,3 +128,18 @@ const char *tm_json_str(const json_t *obj, const char *key, const char *def)
 
 	return json_is_string(v) ? json_string_value(v) : def;
 }
+
+bool tm_json_choices(const json_t *v, struct tm_str *out)
+{
+	const json_t *list = json_object_get(v, "choices");
+
+	if (!json_is_array(list) || json_object_size(v) != 1)
+		return false;
+	tm_str_add(out, "choices:");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		if (i)
+			tm_str_addc(out, ',');
+		tm_json_canonical(json_array_get(list, i), out);
+	}
+	return true;
+}

@@ -27,4 +27,10 @@ int64_t tm_json_i64(const json_t *obj, const char *key, int64_t def);
 double tm_json_real(const json_t *obj, const char *key, double def);   /* takes integers too */
 const char *tm_json_str(const json_t *obj, const char *key, const char *def);
 
+/*
+ * Appends a parameter's value that is drawn in each step, {"choices": [64, 128]}, as
+ * specs, flags and tables write it: "choices:64,128". False for any other value; nothing is added then.
+ */
+bool tm_json_choices(const json_t *v, struct tm_str *out);
+
 #endif

@@ -31,7 +31,7 @@ void param_text(const json_t *about, const json_t *v, struct tm_str *out)
 		tm_str_add(out, tm_duration_exact(json_integer_value(v), text));
 	else if (json_is_string(v))
 		tm_str_add(out, json_string_value(v));
-	else
+	else if (!tm_json_choices(v, out))
 		tm_json_canonical(v, out);
 }
 

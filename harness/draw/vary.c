@@ -54,7 +54,7 @@ void draw_value_text(const struct draw_sweep *s, const char *workload, const cha
 		tm_str_addf(out, "%lld", (long long)json_integer_value(v));
 	else if (json_is_real(v))
 		tm_add_double(out, json_real_value(v));
-	else
+	else if (!tm_json_choices(v, out))
 		tm_json_canonical(v, out);
 }
 

@@ -1,6 +1,6 @@
 #include "spec/drawn.h"
 
-#include "base/mem.h"
+#include "base/json.h"
 #include "base/num.h"
 
 #include <inttypes.h>
@@ -117,31 +117,6 @@ bool drawn_is(const struct node *node)
 	return node->kind != NODE_SCALAR || tm_starts_with(node->text, DRAWN_PREFIX);
 }
 
-const char *drawn_text(struct arena *a, const struct val *v)
-{
-	struct tm_str s = TM_STR_INIT;
-	const char *out;
-
-	for (size_t i = 0; i < v->list.n; i++)
-		tm_str_addf(&s, "%s%" PRId64, i ? "," : DRAWN_PREFIX, v->list.v[i].i);
-	out = arena_strn(a, s.s, s.n);
-	tm_str_free(&s);
-	return out;
-}
-
-const char *drawn_json(struct arena *a, const struct val *v)
-{
-	struct tm_str s = TM_STR_INIT;
-	const char *out;
-
-	for (size_t i = 0; i < v->list.n; i++)
-		tm_str_addf(&s, "%s%" PRId64, i ? "," : "{\"choices\":[", v->list.v[i].i);
-	tm_str_add(&s, "]}");
-	out = arena_strn(a, s.s, s.n);
-	tm_str_free(&s);
-	return out;
-}
-
 json_t *drawn_tree(const struct val *v)
 {
 	json_t *list = json_array();
@@ -149,4 +124,30 @@ json_t *drawn_tree(const struct val *v)
 	for (size_t i = 0; i < v->list.n; i++)
 		json_array_append_new(list, json_integer(v->list.v[i].i));
 	return json_pack("{s:o}", "choices", list);
+}
+
+const char *drawn_text(struct arena *a, const struct val *v)
+{
+	struct tm_str s = TM_STR_INIT;
+	json_t *tree = drawn_tree(v);
+	const char *out;
+
+	BUG_ON(!tm_json_choices(tree, &s));
+	out = arena_strn(a, s.s, s.n);
+	json_decref(tree);
+	tm_str_free(&s);
+	return out;
+}
+
+const char *drawn_json(struct arena *a, const struct val *v)
+{
+	struct tm_str s = TM_STR_INIT;
+	json_t *tree = drawn_tree(v);
+	const char *out;
+
+	tm_json_canonical(tree, &s);
+	out = arena_strn(a, s.s, s.n);
+	json_decref(tree);
+	tm_str_free(&s);
+	return out;
 }

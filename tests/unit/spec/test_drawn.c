@@ -183,6 +183,31 @@ static int asked(void *arg, const json_t *points, json_t **answers, struct tm_er
 	return 0;
 }
 
+/* What is stored is JSON; tables and the commands that repeat a run show it so that a flag takes it. */
+static void stored_values_are_shown_as_flags_take_them(void **state)
+{
+	static const char drawn[] = "{\"choices\":[64,128]}";
+	static const char *const others[] = { "64", "\"choices\"", "{}", "{\"choices\":3}", "{\"choices\":[1],\"x\":2}", "[64]" };
+	struct tm_str out = TM_STR_INIT;
+	struct tm_err err = { 0 };
+	json_t *v;
+
+	(void)state;
+	assert_ok(tm_json_parse(drawn, strlen(drawn), &v, &err), &err);
+	assert_true(tm_json_choices(v, &out));
+	assert_string_equal(out.s, "choices:64,128");
+	json_decref(v);
+	for (size_t i = 0; i < TM_ARRAY_N(others); i++) {
+		tm_str_reset(&out);
+		assert_ok(tm_json_parse(others[i], strlen(others[i]), &v, &err), &err);
+		assert_false(tm_json_choices(v, &out));
+		assert_int_equal(out.n, 0);
+		json_decref(v);
+	}
+	assert_false(tm_json_choices(NULL, &out));
+	tm_str_free(&out);
+}
+
 static void the_workload_is_asked_with_the_choices(void **state)
 {
 	json_t *seq = NULL, *want = json_pack("{s:[i, i]}", "choices", 64, 128);
@@ -301,6 +326,7 @@ int main(void)
 		cmocka_unit_test(swept_zipped_derived),
 		cmocka_unit_test(an_expression_cannot_read_it),
 		cmocka_unit_test(wrong_choices),
+		cmocka_unit_test(stored_values_are_shown_as_flags_take_them),
 		cmocka_unit_test(the_workload_is_asked_with_the_choices),
 		cmocka_unit_test(editors_know_both_forms),
 		cmocka_unit_test(what_changes_no_number_is_left_out),

@@ -13,6 +13,7 @@ struct opts {
 	uint64_t room;
 	const char *keep, *name;
 	struct param_list words;
+	struct param_drawn seq;
 };
 
 static const char *const keeps[] = { "none", "block", "every:int", "budget:size", "from:text", "all=none", NULL };
@@ -24,7 +25,8 @@ static const struct param table[] = {
 	PARAM(opts, room, .type = PARAM_SIZE, .def = "27MiB", .min = 0, .max = 1e12, .help = "how much"),
 	PARAM(opts, keep, .type = PARAM_CHOICE, .def = "none", .choices = keeps, .help = "what"),
 	PARAM(opts, name, .type = PARAM_TEXT, .required_nonempty = true, .help = "who", .unhashed = true),
-	PARAM(opts, words, .type = PARAM_LIST, .def = "[a, b]", .help = "which"),
+	PARAM(opts, words, .type = PARAM_LIST, .def = "[a, b]", .help = "which", .same_numbers = true),
+	PARAM(opts, seq, .type = PARAM_INT, .drawn = true, .def = "128", .min = 1, .max = 1024, .unit = "tokens", .help = "how long"),
 };
 
 /* Parses a JSON text; the strings live in *pool. */
@@ -137,6 +139,22 @@ static void wrong_values_name_their_parameter(void **state)
 		{ "{\"name\":\"x\",\"wait\":-3}", "wait" },
 		{ "{\"name\":\"x\",\"words\":\"a\"}", "words" },
 		{ "{\"name\":\"x\",\"words\":[\"a\",3]}", "words" },
+		{ "{\"name\":\"x\",\"seq\":0}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":1025}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":64.0}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":\"64\"}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":\"choices:64,128\"}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":null}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":[64,128]}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[]}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":64}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[64,0]}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[64,1025]}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[64,1.5]}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[64,\"128\"]}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choices\":[64],\"n\":1}}", "seq" },
+		{ "{\"name\":\"x\",\"seq\":{\"choise\":[64]}}", "seq" },
 	};
 	struct opts o;
 	json_t *pool;
@@ -151,6 +169,55 @@ static void wrong_values_name_their_parameter(void **state)
 		assert_string_equal(bad, cases[i].bad);
 		assert_non_null(strstr(err.text, cases[i].bad));
 	}
+}
+
+static void an_int_may_be_drawn(void **state)
+{
+	struct tm_str json = TM_STR_INIT;
+	struct opts o;
+	struct tm_err err = { 0 };
+	const char *bad;
+	json_t *pool;
+
+	(void)state;
+	assert_ok(parse("{\"name\":\"x\"}", &o, &pool, NULL, &err), &err);
+	assert_int_equal(o.seq.n, 1);
+	assert_int_equal(o.seq.v[0], 128);
+	json_decref(pool);
+	assert_ok(parse("{\"name\":\"x\",\"seq\":64}", &o, &pool, NULL, &err), &err);
+	assert_int_equal(o.seq.n, 1);
+	assert_int_equal(o.seq.v[0], 64);
+	json_decref(pool);
+	/* order and repeats count … */
+	assert_ok(parse("{\"name\":\"x\",\"seq\":{\"choices\":[64,1024,64]}}", &o, &pool, NULL, &err), &err);
+	assert_int_equal(o.seq.n, 3);
+	assert_int_equal(o.seq.v[0], 64);
+	assert_int_equal(o.seq.v[1], 1024);
+	assert_int_equal(o.seq.v[2], 64);
+	assert_int_equal(param_drawn_max(&o.seq), 1024);
+	json_decref(pool);
+	/* … unless nothing is left to draw */
+	assert_ok(parse("{\"name\":\"x\",\"seq\":{\"choices\":[64,64]}}", &o, &pool, NULL, &err), &err);
+	assert_int_equal(o.seq.n, 1);
+	json_decref(pool);
+	/* 64 are as many as there can be */
+	for (int n = PARAM_DRAWN_MAX; n <= PARAM_DRAWN_MAX + 1; n++) {
+		tm_str_reset(&json);
+		tm_str_add(&json, "{\"name\":\"x\",\"seq\":{\"choices\":[1");
+		for (int i = 2; i <= n; i++)
+			tm_str_addf(&json, ",%d", i);
+		tm_str_add(&json, "]}}");
+		if (n == PARAM_DRAWN_MAX) {
+			assert_ok(parse(json.s, &o, &pool, NULL, &err), &err);
+			assert_int_equal(o.seq.n, n);
+			assert_int_equal(o.seq.v[n - 1], n);
+			json_decref(pool);
+		} else {
+			assert_int_equal(parse(json.s, &o, &pool, &bad, &err), TM_EINVALID);
+			assert_non_null(strstr(err.text, "65 choices; expected 1 to 64"));
+		}
+	}
+	tm_str_free(&json);
 }
 
 static void an_unknown_name_gets_a_suggestion(void **state)
@@ -193,6 +260,12 @@ static void the_description_says_the_same(void **state)
 	assert_null(json_object_get(described(list, "wait"), "min"));
 	assert_true(json_is_true(json_object_get(described(list, "name"), "unhashed")));
 	assert_null(json_object_get(described(list, "batch"), "unhashed"));
+	assert_true(json_is_true(json_object_get(described(list, "words"), "same_numbers")));
+	assert_null(json_object_get(described(list, "batch"), "same_numbers"));
+	assert_true(json_is_true(json_object_get(described(list, "seq"), "drawn")));
+	assert_string_equal(tm_json_str(described(list, "seq"), "type", ""), "int");
+	assert_int_equal(tm_json_i64(described(list, "seq"), "default", -1), 128);
+	assert_null(json_object_get(described(list, "batch"), "drawn"));
 	keep = described(list, "keep");
 	assert_int_equal(json_array_size(json_object_get(keep, "choices")), 5);
 	assert_string_equal(tm_json_str(json_object_get(keep, "aliases"), "all", ""), "none");
@@ -215,6 +288,7 @@ int main(void)
 		cmocka_unit_test(values_of_every_type),
 		cmocka_unit_test(choices_take_arguments_and_aliases),
 		cmocka_unit_test(wrong_values_name_their_parameter),
+		cmocka_unit_test(an_int_may_be_drawn),
 		cmocka_unit_test(an_unknown_name_gets_a_suggestion),
 		cmocka_unit_test(the_description_says_the_same),
 		cmocka_unit_test(a_german_locale_changes_nothing),

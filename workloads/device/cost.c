@@ -70,10 +70,12 @@ void op_cost_embed_fwd(const struct op_embed_fwd *a, double *flops, double *byte
 /* Each table's rows are read and written once a token. */
 void op_cost_embed_bwd(const struct op_embed_bwd *a, double *flops, double *bytes)
 {
-	int tables = tensor_here(a->dwtt) ? 3 : 2;
+	bool typed = tensor_here(a->dwtt);
+	double bytes_each = dtype_bytes[a->dwte->dtype] + dtype_bytes[a->dwpe->dtype]
+			  + (typed ? dtype_bytes[a->dwtt->dtype] : 0);
 
-	*flops = tables * n_of(a->dout);
-	*bytes = (1 + 2 * tables) * bytes_of(a->dout) + bytes_of(a->ids) + (tables == 3 ? bytes_of(a->types) : 0);
+	*flops = (typed ? 3 : 2) * n_of(a->dout);
+	*bytes = bytes_of(a->dout) + 2 * bytes_each * n_of(a->dout) + bytes_of(a->ids) + (typed ? bytes_of(a->types) : 0);
 }
 
 void op_cost_norm_fwd(const struct op_norm_fwd *a, double *flops, double *bytes)
@@ -193,7 +195,8 @@ void op_cost_loss(const struct op_loss *a, double *flops, double *bytes)
 	double seen = (double)tensor_rows(a->logits) * (double)a->vocab;
 
 	*flops = (COST_LOSS + (a->grad ? COST_LOSS_GRAD : 0)) * seen;
-	*bytes = (a->grad ? 2 : 1) * bytes_of(a->logits) + bytes_of(a->losses) + bytes_of(a->targets);
+	*bytes = (a->grad ? 2 : 1) * bytes_of(a->logits) + bytes_of(a->losses) + bytes_of(a->targets)
+	       + (tensor_here(a->scale_by) ? dtype_bytes[DT_F32] : 0);
 }
 
 void op_cost_sum_squares(const struct op_sum_squares *a, double *flops, double *bytes)

@@ -270,13 +270,14 @@ static void mutate(struct device *dev, enum device_op op, const void *a)
 	default: BUG("no mutation is defined for %s", device_op_name[op]);
 	}
 
-	uint64_t bytes = tensor_bytes(out);
-	float *host = tm_xmalloc(bytes);
+	/* The sign is the top bit of every type. */
+	uint64_t bytes = tensor_bytes(out), each = dtype_bytes[out->dtype];
+	unsigned char *host = tm_xmalloc(bytes);
 	struct tensor target = *out;
 
 	BUG_ON(device_download(dev, host, out, bytes, NULL));
-	for (int64_t i = 0; i < tensor_n(out); i++)
-		host[i] = -host[i];
+	for (uint64_t i = each - 1; i < bytes; i += each)
+		host[i] ^= 0x80;
 	BUG_ON(device_upload(dev, &target, host, bytes, NULL));
 	free(host);
 }

@@ -85,7 +85,7 @@ static inline float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h & 0x7c00, fraction = h & 0x3ff;
 	uint32_t normal = ((uint32_t)(h & 0x7fff) << 13) + 0x38000000;
-	uint32_t special = 0x7f800000 | fraction << 13;
+	uint32_t special = 0x7f800000 | fraction << 13 | (fraction ? 0x400000 : 0);
 	/* subnormal: fraction · 2^-24, exact */
 	uint32_t small = f32_bits((float)(int32_t)fraction * 0x1p-24f);
 	uint32_t a = exponent == 0 ? small : normal;
@@ -103,7 +103,7 @@ static inline uint16_t f16_from_f32(float x)
 	uint32_t h = a < 0x38800000 ? small : normal;
 
 	h = a >= 0x477ff000 ? 0x7c00 : h;         /* 65520 and above round to infinity */
-	h = a > 0x7f800000 ? 0x7e00 : h;
+	h = a > 0x7f800000 ? 0x7e00 | ((uint32_t)a >> 13 & 0x1ff) : h;
 	return (uint16_t)(sign | h);
 }
 

@@ -5,19 +5,15 @@
 #include "device/half.h"
 
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 CPU_CLONES
 static void from_bf16(float *restrict out, const uint16_t *restrict in, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		out[i] = bf16_to_f32(in[i]);
-}
-
-CPU_CLONES
-static void from_f16(float *restrict out, const uint16_t *restrict in, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		out[i] = f16_to_f32(in[i]);
 }
 
 CPU_CLONES
@@ -28,11 +24,59 @@ static void to_bf16(uint16_t *restrict out, const float *restrict in, int64_t n)
 }
 
 CPU_CLONES
-static void to_f16(uint16_t *restrict out, const float *restrict in, int64_t n)
+static void from_f16_plain(float *restrict out, const uint16_t *restrict in, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = f16_to_f32(in[i]);
+}
+
+CPU_CLONES
+static void to_f16_plain(uint16_t *restrict out, const float *restrict in, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		out[i] = f16_from_f32(in[i]);
 }
+
+/*
+ * binary16 has instructions of its own (F16C), which no compiler makes out of
+ * the loops above; they are three times as fast and give the same bits.
+ */
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx,f16c")))
+static void from_f16_f16c(float *restrict out, const uint16_t *restrict in, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		_mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + i))));
+	for (; i < n; i++)
+		out[i] = f16_to_f32(in[i]);
+}
+
+__attribute__((target("avx,f16c")))
+static void to_f16_f16c(uint16_t *restrict out, const float *restrict in, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		_mm_storeu_si128((void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+	for (; i < n; i++)
+		out[i] = f16_from_f32(in[i]);
+}
+
+static void from_f16(float *out, const uint16_t *in, int64_t n)
+{
+	(__builtin_cpu_supports("f16c") ? from_f16_f16c : from_f16_plain)(out, in, n);
+}
+
+static void to_f16(uint16_t *out, const float *in, int64_t n)
+{
+	(__builtin_cpu_supports("f16c") ? to_f16_f16c : to_f16_plain)(out, in, n);
+}
+#else
+#define from_f16 from_f16_plain
+#define to_f16 to_f16_plain
+#endif
 
 CPU_CLONES
 void cpu_bf16_away(uint16_t *restrict out, const float *restrict in, int64_t n)
@@ -80,45 +124,15 @@ void cpu_from_f32(void *out, enum dtype dtype, const float *in, int64_t n)
 	}
 }
 
-static void *at(const struct tensor *t, int64_t first)
-{
-	return (char *)tensor_data(t) + first * dtype_bytes[t->dtype];
-}
-
-const float *cpu_read(const struct tensor *t, int64_t first, int64_t n, float *buf)
-{
-	if (t->dtype == DT_F32)
-		return at(t, first);
-	cpu_to_f32(buf, t->dtype, at(t, first), n);
-	return buf;
-}
-
-float *cpu_place(struct tensor *t, int64_t first, float *buf)
-{
-	return t->dtype == DT_F32 ? at(t, first) : buf;
-}
-
-void cpu_store(struct tensor *t, int64_t first, int64_t n, const float *x)
-{
-	if (x != at(t, first))
-		cpu_from_f32(at(t, first), t->dtype, x, n);
-}
-
-float *cpu_update(struct tensor *t, int64_t first, int64_t n, float *buf)
-{
-	cpu_read(t, first, n, buf);
-	return cpu_place(t, first, buf);
-}
-
 const float *cpu_read_tile(const struct tensor *t, int64_t first, int64_t rows, int64_t cols, int64_t stride,
 			   float *buf, int64_t *out_stride)
 {
 	if (t->dtype == DT_F32) {
 		*out_stride = stride;
-		return at(t, first);
+		return cpu_at(t, first);
 	}
 	*out_stride = cols;
 	for (int64_t r = 0; r < rows; r++)
-		cpu_to_f32(buf + r * cols, t->dtype, at(t, first + r * stride), cols);
+		cpu_to_f32(buf + r * cols, t->dtype, cpu_at(t, first + r * stride), cols);
 	return buf;
 }

@@ -25,12 +25,23 @@ static void fill(float *out, float value, int64_t n)
 		out[i] = value;
 }
 
+CPU_CLONES
+static void fill_16(uint16_t *out, uint16_t value, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = value;
+}
+
 static void fill_chunk(const struct op_fill *a, int64_t at, int64_t n)
 {
-	float buf[CPU_CHUNK], *out = cpu_place(a->out, at, buf);
+	uint16_t pattern;
 
-	fill(out, a->value, n);
-	cpu_store(a->out, at, n, out);
+	if (a->out->dtype == DT_F32) {
+		fill(tensor_f32(a->out) + at, a->value, n);
+		return;
+	}
+	cpu_from_f32(&pattern, a->out->dtype, &a->value, 1);
+	fill_16(cpu_at(a->out, at), pattern, n);
 }
 
 int cpu_fill(struct device *dev, const struct op_fill *a, void *ws, struct tm_err *err)

@@ -304,6 +304,11 @@ void outcome_decide(const struct outcome_input *in, struct outcome *out)
 		say(out, "crash", "stuck", "the worker could not be reaped");
 }
 
+void outcome_invalid(struct outcome *out, const char *cause, const char *reason)
+{
+	say(out, "invalid", cause, "%s", reason);
+}
+
 void outcome_free(struct outcome *out)
 {
 	figures_free(&out->figures);

@@ -28,6 +28,8 @@ struct outcome {
 };
 
 void outcome_decide(const struct outcome_input *in, struct outcome *out);
+/* What others of its sweep show about a run that was ok by itself. */
+void outcome_invalid(struct outcome *out, const char *cause, const char *reason);
 void outcome_free(struct outcome *out);
 
 #endif

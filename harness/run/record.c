@@ -78,7 +78,7 @@ static int write_result(struct store *store, const struct store_run_result *r, b
 }
 
 int record_run(struct store *store, int64_t run_id, const struct attempt *a, const struct outcome *o,
-	       const char *log, bool *stop, struct tm_err *err)
+	       const struct equals_verdict *v, const char *log, bool *stop, struct tm_err *err)
 {
 	struct store_series series[SERIES_MAX];
 	struct made made;
@@ -94,6 +94,7 @@ int record_run(struct store *store, int64_t run_id, const struct attempt *a, con
 		.series = series, .series_n = make_series(&a->collect.steps, &made, series),
 		.ops = a->collect.ops, .op_n = a->collect.op_n,
 		.events = a->collect.events, .event_n = a->collect.event_n,
+		.withdrawn = v->withdrawn, .withdrawn_n = v->withdrawn_n,
 	};
 
 	rc = write_result(store, &r, stop, err);

@@ -1,6 +1,7 @@
 #include "sweep.h"
 
 #include "delegated.h"
+#include "equals.h"
 #include "outcome.h"
 #include "owner.h"
 #include "progress.h"
@@ -27,6 +28,7 @@ struct carry {
 	struct signals signals;
 	struct leftovers leftovers;
 	struct progress progress;
+	struct equals equals;
 	char *cgroup, *log_dir;
 	int64_t start_us, beat_us;
 };
@@ -59,6 +61,37 @@ static void count(struct carry *c, const char *status)
 		return;
 	}
 	BUG("status %s", status);
+}
+
+static const struct sweep_item *find_item(const struct sweep *s, int64_t run_id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->items[i].run_id == run_id)
+			return &s->items[i];
+	return NULL;
+}
+
+/* Runs that were ok when they ended. One of an earlier session was not counted here, but is no success either. */
+static void count_withdrawn(struct carry *c, const struct equals_verdict *v)
+{
+	struct tm_str line = TM_STR_INIT;
+
+	for (size_t i = 0; i < v->withdrawn_n; i++) {
+		const struct sweep_item *item = find_item(c->s, v->withdrawn[i].run_id);
+
+		if (item) {
+			c->out->ok--;
+			count(c, "invalid");
+		} else {
+			c->out->disallowed += !(c->s->allow & SPEC_ALLOW_INVALID);
+		}
+		tm_str_reset(&line);
+		tm_str_addf(&line, "run %" PRId64 " is invalid after all: %s  %s", v->withdrawn[i].run_id,
+			    item && *item->shown ? item->shown : v->label[i], v->withdrawn[i].reason);
+		if (c->progress.lines)
+			progress_say(&c->progress, line.s);
+	}
+	tm_str_free(&line);
 }
 
 /* ---- one run ------------------------------------------------------------------ */
@@ -135,15 +168,22 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 		.attempt = a, .limits = &c->s->limits, .measure = &item->measure, .params = params,
 		.metrics = json_object_get(description, "metrics"), .allocators = json_object_get(description, "allocators"),
 	};
+	struct equals_verdict verdict;
 	struct outcome o;
 	bool stop = false;
 	int rc;
 
 	outcome_decide(&in, &o);
 	remark_growth(&a->collect, &o.figures);
-	rc = record_run(c->s->req->store, item->run_id, a, &o, log, &stop, err);
+	rc = equals_end(&c->equals, item->run_id, o.status, &a->collect, &verdict, err);
+	if (verdict.reason)
+		outcome_invalid(&o, EQUALS_CAUSE, verdict.reason);
+	if (!rc)
+		rc = record_run(c->s->req->store, item->run_id, a, &o, &verdict, log, &stop, err);
 	count(c, o.status);
 	show_end(c, &o, a);
+	count_withdrawn(c, &verdict);
+	equals_verdict_free(&verdict);
 	if (!rc && a->stuck_n)
 		rc = stuck(c, item, a, tm_json_str(params, "device", ""), err);
 	if (!rc && o.refused)
@@ -216,10 +256,19 @@ static int skip_rest(struct carry *c, size_t from, const char *reason, struct tm
 
 	for (size_t i = from; !rc && i < c->s->n; i++) {
 		struct store_run_result r = { .run_id = c->s->items[i].run_id, .status = "skipped", .reason = reason };
+		struct equals_verdict verdict;
 
-		rc = store_run_end(c->s->req->store, &r, err);
+		/* those that were to be compared with it get another reference */
+		rc = equals_end(&c->equals, r.run_id, "skipped", NULL, &verdict, err);
+		r.withdrawn = verdict.withdrawn;
+		r.withdrawn_n = verdict.withdrawn_n;
 		if (!rc)
+			rc = store_run_end(c->s->req->store, &r, err);
+		if (!rc) {
 			count(c, "skipped");
+			count_withdrawn(c, &verdict);
+		}
+		equals_verdict_free(&verdict);
 	}
 	return rc;
 }
@@ -320,8 +369,10 @@ int sweep_carry_out(const struct sweep *s, struct run_summary *out, struct tm_er
 	leftovers_init(&c.leftovers);
 	c.cgroup = delegated_open();
 	progress_init(&c.progress, s->req->progress, s->req->color, s->req->verbose, s->n);
-	rc = run_all(&c, err);
+	rc = equals_init(&c.equals, s->req->store, s->req->describe, s->id, err);
+	rc = rc ? rc : run_all(&c, err);
 	rc = end_sweep(&c, rc, err);
+	equals_fini(&c.equals);
 	delegated_close(c.cgroup);
 	leftovers_fini(&c.leftovers);
 	signals_fini(&c.signals);

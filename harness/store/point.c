@@ -51,8 +51,7 @@ static int store_metric(struct store *st, int64_t sweep_id, int64_t config_id, c
 		flags |= s[i].flags;
 	}
 	rc = db_exec(st, err, "INSERT INTO point(config_id, metric_id, sweep_id, n, n_bad, median, mad, lo, hi, flags) "
-		     "VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET n = excluded.n, n_bad = excluded.n_bad, "
-		     "median = excluded.median, mad = excluded.mad, lo = excluded.lo, hi = excluded.hi, flags = excluded.flags",
+		     "VALUES (?,?,?,?,?,?,?,?,?,?)",
 		     DB_INT(config_id), DB_INT(s[0].metric), DB_INT(sweep_id), DB_INT((int64_t)n), DB_INT(bad),
 		     DB_REAL(tm_median(v, n)), DB_REAL(tm_mad(v, n)), DB_REAL(lo), DB_REAL(hi), DB_INT(flags));
 	free(v);
@@ -70,6 +69,9 @@ int store_point_update(struct store *st, int64_t sweep_id, int64_t config_id, st
 	rc = db_int(st, err, &bad, "SELECT count(*) FROM run WHERE config_id = ? AND sweep_id = ? AND "
 		    "(status IN ('oom','timeout','crash','invalid','skipped') OR (status = 'ok' AND flags <> 0))",
 		    DB_INT(config_id), DB_INT(sweep_id));
+	/* a run that was withdrawn may have been the only one with this metric */
+	if (!rc)
+		rc = db_exec(st, err, "DELETE FROM point WHERE config_id = ? AND sweep_id = ?", DB_INT(config_id), DB_INT(sweep_id));
 	if (!rc)
 		rc = load(st, sweep_id, config_id, &s, &n, err);
 	for (size_t i = 0, j; !rc && i < n; i = j) {

@@ -147,10 +147,33 @@ static int update_run(struct store *st, const struct store_run_result *r, const 
 	return rc;
 }
 
+/* The points of the configuration that the run belongs to. */
+static int update_points(struct store *st, int64_t run_id, struct tm_err *err)
+{
+	int64_t sweep_id = 0, config_id = 0;
+	int rc = db_int(st, err, &sweep_id, "SELECT sweep_id FROM run WHERE run_id = ?", DB_INT(run_id));
+
+	if (!rc)
+		rc = db_int(st, err, &config_id, "SELECT config_id FROM run WHERE run_id = ?", DB_INT(run_id));
+	return rc ? rc : store_point_update(st, sweep_id, config_id, err);
+}
+
+/* Its series, operators and events stay: they are why. */
+static int withdraw(struct store *st, const struct store_withdrawal *w, struct tm_err *err)
+{
+	int rc = db_exec(st, err, "UPDATE run SET status = 'invalid', cause = ?, reason = ? WHERE run_id = ? AND status = 'ok'",
+			 DB_TEXT(w->cause), DB_TEXT(w->reason), DB_INT(w->run_id));
+
+	if (rc || sqlite3_changes(st->db) != 1)
+		return rc;
+	rc = db_exec(st, err, "DELETE FROM value WHERE run_id = ?", DB_INT(w->run_id));
+	return rc ? rc : update_points(st, w->run_id, err);
+}
+
 static int end(struct store *st, const struct store_run_result *r, struct tm_err *err)
 {
 	struct tm_str why = TM_STR_INIT;
-	int64_t sweep_id = 0, config_id = 0, now = tm_wall_us();
+	int64_t now = tm_wall_us();
 	bool ok = is_ok(r);
 	int rc = ok ? refuse_values(st, r, &why, err) : 0;
 
@@ -167,13 +190,12 @@ static int end(struct store *st, const struct store_run_result *r, struct tm_err
 	if (!rc)
 		rc = insert_evidence(st, r, err);
 	if (!rc)
-		rc = db_int(st, err, &sweep_id, "SELECT sweep_id FROM run WHERE run_id = ?", DB_INT(r->run_id));
+		rc = update_points(st, r->run_id, err);
+	for (size_t i = 0; !rc && i < r->withdrawn_n; i++)
+		rc = withdraw(st, &r->withdrawn[i], err);
 	if (!rc)
-		rc = db_int(st, err, &config_id, "SELECT config_id FROM run WHERE run_id = ?", DB_INT(r->run_id));
-	if (!rc)
-		rc = store_point_update(st, sweep_id, config_id, err);
-	if (!rc)
-		rc = db_exec(st, err, "UPDATE sweep SET beat_us = ? WHERE sweep_id = ?", DB_INT(now), DB_INT(sweep_id));
+		rc = db_exec(st, err, "UPDATE sweep SET beat_us = ? WHERE sweep_id = (SELECT sweep_id FROM run WHERE run_id = ?)",
+			     DB_INT(now), DB_INT(r->run_id));
 out:
 	tm_str_free(&why);
 	return rc;
@@ -187,7 +209,7 @@ static int64_t estimate(const struct store_run_result *r)
 		bytes += r->series[i].n * 8 + 64;
 	for (size_t i = 0; i < r->event_n; i++)
 		bytes += strlen(r->events[i].json) + 64;
-	bytes += r->op_n * 96 + r->value_n * 48;
+	bytes += r->op_n * 96 + r->value_n * 48 + r->withdrawn_n * 4 * 4096;
 	return (int64_t)(2 * bytes);    /* in the log, and in the database */
 }
 

@@ -82,6 +82,9 @@ struct store_series { const char *metric; const double *f64; const int64_t *i64;
 struct store_op { const char *name, *phase; int64_t calls; double time_us, bytes_at_peak, bytes_max, flops; };
 struct store_event { int64_t t_us; const char *kind; const char *json; };
 
+/* A run that was stored as ok and turns out to be none: it becomes invalid and its values go. */
+struct store_withdrawal { int64_t run_id; const char *cause, *reason; };
+
 struct store_run_result {
 	int64_t run_id;
 	const char *status, *oom, *cause, *reason, *log; /* NULL where there is none */
@@ -91,6 +94,8 @@ struct store_run_result {
 	const struct store_series *series; size_t series_n;
 	const struct store_op *ops; size_t op_n;
 	const struct store_event *events; size_t event_n;
+	/* What its end shows about others of its sweep: in the same transaction. Those that are not ok stay as they are. */
+	const struct store_withdrawal *withdrawn; size_t withdrawn_n;
 };
 
 enum store_flag {
@@ -103,8 +108,8 @@ void store_flags_text(int64_t flags, struct tm_str *out);
 void store_status_text(const char *status, const char *oom, struct tm_str *out);
 
 /*
- * The end state with everything it brought, and the `point` rows of its
- * configuration in this sweep, in one transaction. A value that is not
+ * The end state with everything it brought, the runs that it withdraws, and the `point` rows of their
+ * configurations in this sweep, in one transaction. A value that is not
  * finite, or of a metric nobody registered, turns `ok` into `invalid` with the metric
  * in the reason. A series of an unknown metric registers it without a unit;
  * a NaN in a series is a missing sample. TM_EENV: the run has ended already
@@ -152,6 +157,11 @@ int store_sweep_take(struct store *st, int64_t sweep_id, const char *owner,
 void store_todo_free(struct store_todo *v, size_t n);
 
 /* ---- reading ------------------------------------------------------------ */
+
+struct store_sweep_run { int64_t run_id, rep; char *hash, *label, *workload, *params, *status; };
+/* The runs of a sweep, of each the latest attempt, in the order of run_id. Freed by store_sweep_runs_free. */
+int store_sweep_runs(struct store *st, int64_t sweep_id, struct store_sweep_run **out, size_t *n, struct tm_err *err);
+void store_sweep_runs_free(struct store_sweep_run *v, size_t n);
 
 /* "12", a uuid or its prefix, NULL or "last": the sweep's id. TM_ENONE with the nearest known ones in the text. */
 int store_sweep_resolve(struct store *st, const char *name, int64_t *out, struct tm_err *err);

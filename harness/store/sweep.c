@@ -189,3 +189,48 @@ int store_sweep_beat(struct store *st, int64_t sweep_id, struct tm_err *err)
 	return update(st, err, "UPDATE sweep SET beat_us = ? WHERE sweep_id = ?",
 		      DB_ARGS(DB_INT(tm_wall_us()), DB_INT(sweep_id)));
 }
+
+/* ---- its runs -------------------------------------------------------------- */
+
+int store_sweep_runs(struct store *st, int64_t sweep_id, struct store_sweep_run **out, size_t *n, struct tm_err *err)
+{
+	sqlite3_stmt *stmt;
+	size_t cap = 0;
+	int rc = db_query(st, err, &stmt, "SELECT r.run_id, r.rep, r.status, c.hash, c.label, c.workload, c.params "
+			  "FROM run r JOIN config c USING(config_id) WHERE r.sweep_id = ? AND NOT EXISTS(SELECT 1 FROM run t "
+			  "WHERE t.sweep_id = r.sweep_id AND t.config_id = r.config_id AND t.rep = r.rep AND t.attempt > r.attempt) "
+			  "ORDER BY r.run_id", DB_INT(sweep_id));
+
+	*out = NULL;
+	*n = 0;
+	if (rc)
+		return rc;
+	while ((rc = db_row(st, stmt, err)) > 0) {
+		if (*n == cap) {
+			cap = cap ? 2 * cap : 64;
+			*out = tm_xrealloc_n(*out, cap, sizeof **out);
+		}
+		(*out)[(*n)++] = (struct store_sweep_run){
+			.run_id = sqlite3_column_int64(stmt, 0), .rep = sqlite3_column_int64(stmt, 1), .status = db_text(stmt, 2),
+			.hash = db_text(stmt, 3), .label = db_text(stmt, 4), .workload = db_text(stmt, 5), .params = db_text(stmt, 6),
+		};
+	}
+	if (rc) {
+		store_sweep_runs_free(*out, *n);
+		*out = NULL;
+		*n = 0;
+	}
+	return rc;
+}
+
+void store_sweep_runs_free(struct store_sweep_run *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(v[i].hash);
+		free(v[i].label);
+		free(v[i].workload);
+		free(v[i].params);
+		free(v[i].status);
+	}
+	free(v);
+}

@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -47,17 +48,32 @@ static void fake_raw(const char *text)
 		_exit(9);
 }
 
+/* The loss of step i; from step `twist` on (-1: never) wrong by the last bit. */
+static double fake_loss(int64_t i, int64_t twist)
+{
+	double loss = 3.5 - 0.25 * (double)i;
+
+	return twist >= 0 && i >= twist ? nextafter(loss, 9) : loss;
+}
+
+/* A hash of gradients in each step, of other ones from step `twist` on. */
+static void fake_gradients(int64_t twist)
+{
+	for (int64_t i = 0; i < 6; i++)
+		fake_event("grad", "\"step\":%" PRId64 ",\"hash\":\"%064" PRId64 "\"", i, twist >= 0 && i >= twist ? 99 + i : i);
+}
+
 /* Two warm-up and four counted steps with a falling loss. */
-static void fake_steps(int64_t each_us)
+static void fake_steps(int64_t each_us, int64_t twist)
 {
 	fake_event("phase", "\"name\":\"warmup\",\"at\":\"begin\"");
 	fake_event("steps", "\"i0\":0,\"phase\":\"warmup\",\"us\":[900,800],\"tokens\":[64,64],\"samples\":[8,8],"
-		   "\"loss\":[3.5,3.25],\"live\":[1000,1000]");
+		   "\"loss\":[%.17g,%.17g],\"live\":[1000,1000]", fake_loss(0, twist), fake_loss(1, twist));
 	fake_event("phase", "\"name\":\"measure\",\"at\":\"begin\"");
 	tm_sleep_us(4 * each_us + 100);
 	fake_event("steps", "\"i0\":2,\"phase\":\"train\",\"us\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],"
-		   "\"tokens\":[64,64,64,64],\"samples\":[8,8,8,8],\"loss\":[3,2.75,2.5,2.25],\"live\":[1000,1000,1000,1000]",
-		   each_us, each_us, each_us, each_us);
+		   "\"tokens\":[64,64,64,64],\"samples\":[8,8,8,8],\"loss\":[%.17g,%.17g,%.17g,%.17g],\"live\":[1000,1000,1000,1000]",
+		   each_us, each_us, each_us, each_us, fake_loss(2, twist), fake_loss(3, twist), fake_loss(4, twist), fake_loss(5, twist));
 	fake_event("phase", "\"name\":\"measure\",\"at\":\"end\"");
 }
 
@@ -280,7 +296,9 @@ static int fake_worker(void)
 		fake_scaled(tm_json_str(params, "overflows", ""), tm_json_i64(params, "steps", 20));
 		return 0;
 	}
-	fake_steps(tm_json_i64(params, "step_us", 100));
+	fake_steps(tm_json_i64(params, "step_us", 100), tm_json_i64(params, "twist", -1));
+	if (json_object_get(params, "twist_gradient"))
+		fake_gradients(tm_json_i64(params, "twist_gradient", -1));
 	/* as long as there is such a file the run does not end */
 	while (!access(tm_json_str(params, "gate", "/nonexistent"), F_OK))
 		tm_sleep_us(1000);

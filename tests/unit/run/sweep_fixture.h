@@ -48,7 +48,17 @@ static void fixture_fresh(void)
 
 static struct describe *fixture_describe(void)
 {
-	return describe_load("{\"v\":1,\"workloads\":[],\"allocators\":[],\"devices\":[],\"metrics\":["
+	/* what makes the fake worker lie is unhashed, so that liars and honest runs are one group */
+	return describe_load("{\"v\":1,\"workloads\":[{\"name\":\"fake\",\"uses\":[\"memory\",\"device\"],\"params\":["
+		"{\"name\":\"point\",\"type\":\"int\",\"default\":0,\"unhashed\":true},"
+		"{\"name\":\"mode\",\"type\":\"text\",\"default\":\"ok\",\"unhashed\":true},"
+		"{\"name\":\"twist\",\"type\":\"int\",\"default\":-1,\"unhashed\":true},"
+		"{\"name\":\"twist_gradient\",\"type\":\"int\",\"default\":-1,\"unhashed\":true},"
+		"{\"name\":\"gate\",\"type\":\"text\",\"default\":\"\",\"unhashed\":true},"
+		"{\"name\":\"batch\",\"type\":\"int\",\"default\":1},"
+		"{\"name\":\"deterministic\",\"type\":\"bool\",\"default\":false},"
+		"{\"name\":\"checkpoint\",\"type\":\"choice\",\"default\":\"none\",\"choices\":[\"none\",\"gelu\",\"block\"],\"same_numbers\":true},"
+		"{\"name\":\"cap\",\"type\":\"size\",\"default\":0,\"same_numbers\":true}]}],\"allocators\":[],\"devices\":[],\"metrics\":["
 		"{\"name\":\"mem.requested.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.allocated.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.reserved.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true}]}");
@@ -76,7 +86,7 @@ static struct spec *fixture_spec(const char *const *params, int64_t reps)
 		struct spec_point *p = &s->points[i];
 		struct tm_str json = TM_STR_INIT, label = TM_STR_INIT;
 
-		tm_str_addf(&json, "{\"point\":%zu,\"device\":\"cpu\",%s}", i, params[i]);
+		tm_str_addf(&json, "{\"point\":%zu,%s%s}", i, strstr(params[i], "\"device\"") ? "" : "\"device\":\"cpu\",", params[i]);
 		tm_str_addf(&label, "fake/point=%zu", i);
 		tm_sha256_hex(json.s, json.n, p->hash);
 		memcpy(p->hash_anywhere, p->hash, sizeof p->hash);

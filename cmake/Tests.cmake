@@ -41,6 +41,7 @@ tm_unit_tests(memory tm_memory tm_base)
 tm_unit_tests(device tm_device_cpu tm_device_builtin tm_device tm_memory tm_base)
 tm_unit_tests(model ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
 tm_unit_tests(workloads ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
+tm_unit_tests(plan ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_judge tm_base)
 
 if(TIDEMARK_TESTS)
 	file(GLOB scripts CONFIGURE_DEPENDS tests/e2e/*.sh)

@@ -1,11 +1,13 @@
 #include "common.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "workload.h"
 
 #include <string.h>
 
 #define COMMON_MAX 8
+#define PLAN "plan"                       /* the device that plans for a card: plan:NAME */
 #define CHOICES_MAX 32
 
 static const char *devices[CHOICES_MAX + 1], *allocators[CHOICES_MAX + 1];
@@ -21,8 +23,11 @@ static const char *preferred(const char *const *names, const char *wanted)
 static void list_choices(void)
 {
 	BUG_ON(device_name_n() > CHOICES_MAX || mem_policy_n() > CHOICES_MAX);
-	for (size_t i = 0; i < device_name_n(); i++)
-		devices[i] = device_name_at(i);
+	for (size_t i = 0; i < device_name_n(); i++) {
+		const char *name = device_name_at(i);
+
+		devices[i] = strcmp(name, PLAN) == 0 ? PLAN ":text" : name;
+	}
 	for (size_t i = 0; i < mem_policy_n(); i++)
 		allocators[i] = mem_policy_at(i)->name;
 }
@@ -37,16 +42,16 @@ const struct param *common_table(unsigned uses, size_t *n)
 		const struct param rows[] = {
 			PARAM(job, device, .type = PARAM_CHOICE, .def = preferred(devices, "cpu"), .choices = devices,
 			      .help = "where it runs"),
-			PARAM(job, threads, .type = PARAM_INT, .def = "0", .min = 0, .max = 256, .unit = "threads",
+			PARAM(job, threads, .type = PARAM_INT, .def = "0", .min = 0, .max = 256, .unit = "threads", .same_numbers = true,
 			      .help = "threads of the CPU; 0: all"),
 			PARAM(job, seed, .type = PARAM_INT, .def = "1", .min = 0, .max = 9007199254740991.0,
 			      .help = "of every random choice of the run"),
 			{ .name = "cap", .type = PARAM_SIZE, .offset = offsetof(struct job, cap_bytes), .def = "0B",
-			  .min = 0, .max = 1125899906842624.0, .unit = "B",
+			  .min = 0, .max = 1125899906842624.0, .unit = "B", .same_numbers = true,
 			  .help = "limit of device memory; 0B: none" },
 			PARAM(job, allocator, .type = PARAM_CHOICE, .def = preferred(allocators, "caching"),
-			      .choices = allocators, .help = "how device memory is cut into blocks"),
-			PARAM(job, alloc_conf, .type = PARAM_TEXT, .def = "",
+			      .choices = allocators, .same_numbers = true, .help = "how device memory is cut into blocks"),
+			PARAM(job, alloc_conf, .type = PARAM_TEXT, .def = "", .same_numbers = true,
 			      .help = "options of the allocator, as in PYTORCH_ALLOC_CONF"),
 		};
 
@@ -77,4 +82,13 @@ int common_parse(unsigned uses, const json_t *params, struct job *job, const cha
 	rc = param_parse(table, n, common, job, &job->pool, bad, err);
 	json_decref(common);
 	return rc;
+}
+
+int common_runs(const struct job *job, struct tm_err *err)
+{
+	if (!tm_starts_with(job->device, PLAN ":"))
+		return 0;
+	return tm_fail(err, TM_EINVALID, "device %.60s computes nothing, so there is nothing to run: "
+		       "`tidemark plan --device %.40s` tells what a run would take there, and `device: cpu` runs it here",
+		       job->device, job->device + strlen(PLAN ":"));
 }

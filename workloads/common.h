@@ -18,4 +18,7 @@ const struct param *common_table(unsigned uses, size_t *n);
  */
 int common_parse(unsigned uses, const json_t *params, struct job *job, const char **bad, struct tm_err *err);
 
+/* TM_EINVALID for a job that can be planned but not run: its device is plan:NAME. */
+int common_runs(const struct job *job, struct tm_err *err);
+
 #endif

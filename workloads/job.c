@@ -80,21 +80,30 @@ static int parse_head(struct job *job, struct tm_err *err)
 	return rc ? rc : parse_warmup(json_object_get(j, "warmup"), job, err);
 }
 
-int job_parse(const char *text, size_t n, struct job *job, struct tm_err *err)
+int job_take(json_t *json, struct job *job, struct tm_err *err)
 {
 	const struct workload *w;
 	const char *bad;
 	int rc;
 
-	memset(job, 0, sizeof *job);
-	rc = tm_json_parse(text, n, &job->json, err);
-	if (!rc)
-		rc = parse_head(job, err);
+	*job = (struct job){ .json = json };
+	rc = parse_head(job, err);
 	if (rc)
 		return rc;
 	w = workload_find(job->workload);
 	rc = common_parse(w ? w->uses : ~0u, job->params, job, &bad, err);
 	return rc == TM_EINVALID ? TM_EINPUT : rc;
+}
+
+int job_parse(const char *text, size_t n, struct job *job, struct tm_err *err)
+{
+	json_t *json = NULL;
+	int rc = tm_json_parse(text, n, &json, err);
+
+	if (!rc)
+		return job_take(json, job, err);
+	memset(job, 0, sizeof *job);
+	return rc;
 }
 
 int job_read(int fd, struct job *job, struct tm_err *err)

@@ -32,6 +32,8 @@ struct job {
  */
 int job_read(int fd, struct job *job, struct tm_err *err);
 int job_parse(const char *text, size_t n, struct job *job, struct tm_err *err);
+/* The same of a value that is there already; steals it, also on an error. */
+int job_take(json_t *json, struct job *job, struct tm_err *err);
 void job_fini(struct job *job);
 
 #endif

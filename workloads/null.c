@@ -1,7 +1,8 @@
 /*
  * The workload that tests the harness: it computes nothing, holds, leaks and
  * loses memory as asked, and fails, hangs or lies as asked. Memory it takes
- * from the device is never touched, so 40 GiB cost nothing real.
+ * from the device is never touched, so 40 GiB cost nothing real. A plan goes
+ * through sleep, alloc and leak without sleeping; trouble is not planned.
  */
 #include "lie.h"
 #include "trouble.h"
@@ -18,7 +19,7 @@
 
 struct null_opts {
 	const char *mode, *how, *leak_phase, *outcomes;
-	int64_t step_time, at, eval_every, batch, tokens;
+	int64_t step_time, at, eval_every, batch, tokens, buffers;
 	uint64_t bytes, cached, leak, workspace, host_leak;
 	bool join;
 };
@@ -26,6 +27,7 @@ struct null_opts {
 static const char *const modes[] = {
 	"sleep", "alloc", "leak", "hang", "fork", "nan", "crash", "lie", "oom", "library", "launch", NULL,
 };
+static const char *const planned_modes[] = { "sleep", "alloc", "leak", NULL };
 static const char *const phases[] = { "train", "eval", NULL };
 
 static const struct param params[] = {
@@ -43,6 +45,8 @@ static const struct param params[] = {
 	      .help = "tokens a step"),
 	PARAM(null_opts, bytes, .type = PARAM_SIZE, .def = "0B", .min = 0, .max = 1e15, .unit = "B",
 	      .help = "device memory held from load to the end (mode alloc: allocated and freed in each step)"),
+	PARAM(null_opts, buffers, .type = PARAM_INT, .def = "1", .min = 1, .max = 1e6, .unit = "blocks",
+	      .help = "how many blocks of `bytes` are taken, one after the other"),
 	PARAM(null_opts, cached, .type = PARAM_SIZE, .def = "0B", .min = 0, .max = 1e15, .unit = "B",
 	      .help = "device memory allocated and freed at load, which a caching allocator keeps"),
 	PARAM(null_opts, leak, .type = PARAM_SIZE, .def = "0B", .min = 0, .max = 1e15, .unit = "B",
@@ -63,6 +67,7 @@ static const struct param params[] = {
 
 struct null_state {
 	const char *mode, *how;           /* in effect: `outcomes` looked up, default filled in */
+	struct mem_block **passing;       /* buffers, mode alloc */
 	struct mem_block **kept;
 	size_t kept_n;
 	uint64_t kept_bytes;
@@ -158,7 +163,7 @@ static int null_init(struct run *run, struct tm_err *err)
 	const struct null_opts *o = run->opts;
 	struct null_state *st = tm_xcalloc(1, sizeof *st);
 	struct mem_block *held, *cached;
-	int rc;
+	int rc = 0;
 
 	run->self = st;
 	st->mode = *o->outcomes ? outcome_of(o->outcomes, o->batch) : o->mode;
@@ -168,9 +173,13 @@ static int null_init(struct run *run, struct tm_err *err)
 	if (rc)
 		return rc;
 	mem_release(run->mem, cached);
-	if (strcmp(st->mode, "alloc") == 0)
+	if (strcmp(st->mode, "alloc") == 0) {
+		st->passing = tm_xcalloc((size_t)o->buffers, sizeof *st->passing);
 		return 0;
-	return mem_alloc(run->mem, o->bytes, MEM_PARAMETERS, "held", &held, err);
+	}
+	for (int64_t i = 0; i < o->buffers && !rc; i++)
+		rc = mem_alloc(run->mem, o->bytes, MEM_PARAMETERS, "held", &held, err);
+	return rc;
 }
 
 static int leak(struct run *run, uint64_t bytes, struct tm_err *err)
@@ -207,18 +216,22 @@ static int join(struct run *run, struct tm_err *err)
 	return 0;
 }
 
-static int allocate_for_a_while(struct run *run, uint64_t bytes, int64_t us, struct tm_err *err)
+static int allocate_for_a_while(struct run *run, int64_t us, struct tm_err *err)
 {
-	struct mem_block *block;
-	int rc;
+	const struct null_opts *o = run->opts;
+	struct null_state *st = run->self;
+	int64_t n = 0;
+	int rc = 0;
 
 	mem_set_op(run->mem, "null.alloc");
-	rc = mem_alloc(run->mem, bytes, MEM_ACTIVATIONS, "passing", &block, err);
+	for (; n < o->buffers && !rc; n++)
+		rc = mem_alloc(run->mem, o->bytes, MEM_ACTIVATIONS, "passing", &st->passing[n], err);
 	if (rc)
 		return rc;
 	tm_sleep_us(us);
 	mem_set_phase(run->mem, "backward");
-	mem_release(run->mem, block);
+	while (n > 0)
+		mem_release(run->mem, st->passing[--n]);
 	return 0;
 }
 
@@ -286,6 +299,7 @@ static int spend_time(struct run *run, int64_t i, bool eval, struct tm_err *err)
 {
 	const struct null_opts *o = run->opts;
 	const struct null_state *st = run->self;
+	int64_t us = !run_computes(run) ? 0 : lazy(st) ? o->step_time / 3 : o->step_time;
 
 	mem_set_phase(run->mem, eval ? "eval" : "forward");
 	if (o->workspace && i == o->at) {
@@ -297,11 +311,11 @@ static int spend_time(struct run *run, int64_t i, bool eval, struct tm_err *err)
 		if (rc)
 			return rc;
 	}
-	if (o->host_leak && leak_host(o->host_leak, err))
+	if (o->host_leak && run_computes(run) && leak_host(o->host_leak, err))
 		return TM_EOOM;
 	if (strcmp(st->mode, "alloc") == 0)
-		return allocate_for_a_while(run, o->bytes, o->step_time, err);
-	tm_sleep_us(lazy(st) ? o->step_time / 3 : o->step_time);
+		return allocate_for_a_while(run, us, err);
+	tm_sleep_us(us);
 	return 0;
 }
 
@@ -344,8 +358,26 @@ static void null_fini(struct run *run)
 		return;
 	if (strcmp(st->mode, "lie") == 0)
 		lie_after(st->how, run);
+	free(st->passing);
 	free(st->kept);
 	free(st);
+}
+
+/* What happens at a step, or in each n-th. */
+static bool null_varies(const void *opts)
+{
+	const struct null_opts *o = opts;
+
+	return o->workspace || o->join || o->leak || o->eval_every;
+}
+
+static const char *null_unplanned(const void *opts)
+{
+	const struct null_opts *o = opts;
+	const char *mode = *o->outcomes ? outcome_of(o->outcomes, o->batch) : o->mode;
+
+	return listed(planned_modes, mode, strlen(mode)) ? NULL :
+		"null was asked for trouble, which happens only where it runs";
 }
 
 static void null_describe(json_t *workload)
@@ -354,6 +386,7 @@ static void null_describe(json_t *workload)
 
 	json_array_append_new(examples, json_string("tidemark run null -a batch=800,1024,2048 -s 'outcomes=1024=library 2048=oom'"));
 	json_array_append_new(examples, json_string("tidemark run null -s mode=leak -s leak=27MiB -s cached=2.4GiB"));
+	json_array_append_new(examples, json_string("tidemark plan null -s buffers=36 -a bytes=98.4375MiB,100MiB"));
 	json_object_set_new(workload, "examples", examples);
 }
 
@@ -368,6 +401,8 @@ static const struct workload null_workload = {
 	.step = null_step,
 	.metrics = null_metrics,
 	.fini = null_fini,
+	.varies = null_varies,
+	.unplanned = null_unplanned,
 	.describe = null_describe,
 };
 

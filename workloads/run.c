@@ -6,9 +6,9 @@
 #include "run.h"
 
 #include "base/mem.h"
+#include "common.h"
 #include "loop.h"
 #include "memory/driver.h"
-#include "workload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static bool needs_device(const struct run *run)
 	return uses & WORKLOAD_DEVICE || (uses & WORKLOAD_MEMORY && strcmp(run->job->device, "cpu") != 0);
 }
 
-static int open_memory(struct run *run, struct tm_err *err)
+int run_open_memory(struct run *run, struct tm_err *err)
 {
 	struct mem_config cfg = {
 		.policy = run->job->allocator, .conf = run->job->alloc_conf,
@@ -144,19 +144,21 @@ static int open_memory(struct run *run, struct tm_err *err)
 
 static int open_parts(struct run *run, struct tm_err *err)
 {
-	int rc = 0;
+	int rc = common_runs(run->job, err);
 
-	if (needs_device(run))
+	if (!rc && needs_device(run))
 		rc = device_open(run->job->device, (int)run->job->threads, &run->dev, err);
 	if (rc || !(run->workload->uses & WORKLOAD_MEMORY))
 		return rc;
-	return open_memory(run, err);
+	return run_open_memory(run, err);
 }
 
-static void close_parts(struct run *run)
+void run_close_parts(struct run *run)
 {
 	mem_free(run->mem);
 	device_close(run->dev);
+	run->mem = NULL;
+	run->dev = NULL;
 }
 
 static void say_hello(const struct run *run)
@@ -193,28 +195,31 @@ static int carry_out(struct run *run)
 	if (w->fini)
 		w->fini(run);
 out:
-	close_parts(run);
+	run_close_parts(run);
 	return rc;
+}
+
+int run_options(struct run *run, json_t **pool, const char **bad, struct tm_err *err)
+{
+	const struct workload *w = run->workload = workload_find(run->job->workload);
+	int rc;
+
+	*bad = NULL;
+	if (!w)
+		return tm_fail(err, TM_EINVALID, "there is no workload '%.60s'", run->job->workload);
+	run->opts = tm_xcalloc(1, w->opts_size ? w->opts_size : 1);
+	rc = param_parse(w->params, w->param_n, run->job->own, run->opts, pool, bad, err);
+	return !rc && w->check ? w->check(run->opts, bad, err) : rc;
 }
 
 int work_run(const struct job *job, struct event_out *ev)
 {
 	struct run run = { .job = job, .events = ev, .step = -1 };
-	const struct workload *w = workload_find(job->workload);
 	struct tm_err err = { 0 };
 	json_t *pool = NULL;
 	const char *bad = NULL;
-	int rc;
+	int rc = run_options(&run, &pool, &bad, &err);
 
-	if (!w) {
-		tm_fail(&err, TM_EINVALID, "there is no workload '%.60s'", job->workload);
-		return work_refuse(ev, WORK_REFUSED, NULL, err.text);
-	}
-	run.workload = w;
-	run.opts = tm_xcalloc(1, w->opts_size ? w->opts_size : 1);
-	rc = param_parse(w->params, w->param_n, job->own, run.opts, &pool, &bad, &err);
-	if (!rc && w->check)
-		rc = w->check(run.opts, &bad, &err);
 	rc = rc ? work_refuse(ev, WORK_REFUSED, bad, err.text) : carry_out(&run);
 	free(run.opts);
 	json_decref(pool);

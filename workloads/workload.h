@@ -82,9 +82,9 @@ struct workload {
 };
 
 /*
- * False while a run is planned: nothing is computed, so there is no loss, and
- * time and host memory are not to be spent. `metrics` is called all the same,
- * for flops.model; what it finds wrong with numbers that do not exist is ignored.
+ * False while a run is planned: init and step are called as in a run, but
+ * nothing is computed, so nothing can be read back, and neither time nor host
+ * memory is to be spent. metrics is not called.
  */
 static inline bool run_computes(const struct run *run)
 {

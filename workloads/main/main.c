@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "check.h"
 #include "description.h"
+#include "plan.h"
 #include "run.h"
 #include "workload.h"
 
@@ -20,12 +21,13 @@
 #include <unistd.h>
 
 #define EVENT_FD 3
-#define CHECK_BYTES_MAX (64u << 20)
+#define QUESTION_BYTES_MAX (64u << 20)
 #define EXIT_USAGE 64
 
 static const char help[] =
 	"usage: tidemark-work [--events FILE|-] < JOB\n"
 	"       tidemark-work --check < POINTS\n"
+	"       tidemark-work --plan < JOBS\n"
 	"       tidemark-work --describe | --describe-c FILE | --version | --help\n"
 	"\n"
 	"Carries out one job (JSON on stdin) and writes events, one JSON object a line, to\n"
@@ -34,6 +36,7 @@ static const char help[] =
 	"  echo '{\"workload\": \"null\", \"params\": {}, \"steps\": 3}' | tidemark-work --events -\n"
 	"\n"
 	"  --check           tell which of the points (a JSON array) are possible\n"
+	"  --plan            tell what the jobs (a JSON array) would take; carries none of them out\n"
 	"  --describe        workloads, allocators, devices and metrics as JSON\n"
 	"  --describe-c FILE the same as a C file\n"
 	"\n"
@@ -83,22 +86,23 @@ static int describe_c(const char *path)
 	return description_write_c(path, &err) ? failed(&err, 1) : 0;
 }
 
-static int check(void)
+/* An array of questions on stdin, one of answers on stdout. */
+static int answer(int (*to)(const json_t *questions, json_t **answers, struct tm_err *err))
 {
 	struct tm_str text = TM_STR_INIT;
 	struct tm_err err = { 0 };
-	json_t *points = NULL, *answers = NULL;
+	json_t *questions = NULL, *answers = NULL;
 	int rc;
 
-	rc = tm_read_fd(STDIN_FILENO, CHECK_BYTES_MAX, &text, &err);
+	rc = tm_read_fd(STDIN_FILENO, QUESTION_BYTES_MAX, &text, &err);
 	if (!rc)
-		rc = tm_json_parse(text.s, text.n, &points, &err);
-	if (!rc)
-		rc = check_points(points, &answers, &err);
-	rc = rc ? failed(&err, WORK_REFUSED) : print_canonical(answers);
-	json_decref(points);
-	json_decref(answers);
+		rc = tm_json_parse(text.s, text.n, &questions, &err);
 	tm_str_free(&text);
+	if (!rc)
+		rc = to(questions, &answers, &err);
+	rc = rc ? failed(&err, WORK_REFUSED) : print_canonical(answers);
+	json_decref(questions);
+	json_decref(answers);
 	return rc;
 }
 
@@ -195,7 +199,9 @@ int main(int argc, char **argv)
 	if (strcmp(option, "--describe") == 0)
 		return describe();
 	if (strcmp(option, "--check") == 0)
-		return check();
+		return answer(check_points);
+	if (strcmp(option, "--plan") == 0)
+		return answer(plan_jobs);
 	if (strcmp(option, "--describe-c") == 0)
 		return argc > 2 ? describe_c(argv[2]) : usage_error(option, " needs a file");
 	if (strcmp(option, "--events") == 0)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU_PAGE_BYTES 4096u              /* as driver_host.c */
 /* More than any machine has: what fits is not this device's business. Sums of two do not wrap. */
 #define CAPACITY_BYTES (UINT64_MAX / 4)
 
@@ -29,7 +28,7 @@ static int plan_open(struct device *dev, const char *arg, int threads, struct tm
 	if (!workspaces)
 		return tm_fail(err, TM_EENV, "this build does not know the workspaces of device '%.40s', so it cannot plan for it", arg);
 	card = tm_xcalloc(1, sizeof *card);
-	card->granularity_bytes = CPU_PAGE_BYTES;
+	card->granularity_bytes = PLAN_PAGE_BYTES;
 	dev->priv = card;
 	dev->workspaces = workspaces;
 	dev->threads = 1;

@@ -12,6 +12,9 @@
 
 #include "device/device.h"
 
+/* What the host gives at the least: the granularity where no card says another. */
+#define PLAN_PAGE_BYTES 4096u
+
 /* In what a card does matrix products, at the rate it does them. */
 enum plan_rate { PLAN_FP32, PLAN_TF32, PLAN_BF16, PLAN_FP16, PLAN_RATE_N };
 extern const char *const plan_rate_name[PLAN_RATE_N];

@@ -4,8 +4,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/command_line.h"
-#include "cli/param_text.h"
-#include "cli/table.h"
+#include "cli/plan_view.h"
 #include "store/store.h"
 
 #include <math.h>
@@ -41,48 +40,6 @@ static double past_seconds(struct history *h, const char *hash)
 		store_query(h->store, "SELECT (ended_us - started_us) / 1e6 FROM run JOIN config USING(config_id) "
 			    "WHERE hash = ?1 AND status = 'ok' ORDER BY run_id DESC LIMIT 1", args, 1, &sink, NULL);
 	return h->seconds;
-}
-
-static void points_table(struct cli *cli, const struct spec *spec, struct history *h, struct tm_str *out,
-			double *known_s, size_t *known_n)
-{
-	struct table *t = table_new();
-
-	table_column(t, "point", TABLE_INT);
-	table_column(t, "workload", TABLE_TEXT);
-	for (size_t i = 0; i < spec->varying_n; i++)
-		table_column(t, spec->varying[i], TABLE_ANY);
-	table_column(t, "runs", TABLE_INT);
-	table_column(t, "steps", TABLE_INT);
-	table_column(t, "last took", TABLE_SECONDS);
-	if (cli->verbose > 0 || cli->format != CLI_TABLE)
-		table_column(t, "label", TABLE_TEXT);
-	for (size_t i = 0; i < spec->n; i++) {
-		const struct spec_point *p = &spec->points[i];
-		json_t *params = NULL;
-		double s = past_seconds(h, p->hash);
-
-		if (tm_json_parse(p->params, strlen(p->params), &params, &cli->err))
-			BUG("point %zu is no JSON", i);
-		table_int(t, (int64_t)i + 1);
-		table_text(t, p->workload);
-		for (size_t k = 0; k < spec->varying_n; k++)
-			param_cell(t, param_description(p->workload, spec->varying[k]),
-				   json_object_get(params, spec->varying[k]));
-		table_int(t, p->measure.reps);
-		table_int(t, p->measure.warmup_min + p->measure.steps);
-		table_real(t, s);
-		if (cli->verbose > 0 || cli->format != CLI_TABLE)
-			table_text(t, p->label);
-		table_row(t);
-		json_decref(params);
-		if (!isnan(s)) {
-			*known_s += s * (double)p->measure.reps;
-			*known_n += 1;
-		}
-	}
-	table_print(t, cli->format, table_width(), out);
-	table_free(t);
 }
 
 static void steps_left(const struct spec *spec, struct tm_str *out)
@@ -135,7 +92,7 @@ static void origins(const struct spec *spec, struct tm_str *out)
 		tm_str_addf(out, "  %-24s %s\n", key, json_is_string(v) ? json_string_value(v) : "");
 }
 
-static void print_commands(const struct spec *spec, struct tm_str *out)
+static void single_commands(const struct spec *spec, struct tm_str *out)
 {
 	for (size_t i = 0; i < spec->n; i++) {
 		command_line_of(cli_describe(), spec->points[i].workload, spec->points[i].params,
@@ -144,64 +101,140 @@ static void print_commands(const struct spec *spec, struct tm_str *out)
 	}
 }
 
-int plan_print(struct cli *cli, const struct request *r, const struct spec *spec)
+/* What the newest good run of each point took, summed over its repetitions; how many have run. */
+static size_t look_back(struct cli *cli, struct plan_view *view, double *seconds)
+{
+	struct history h = { 0 };
+	size_t n = 0;
+
+	if (store_open(cli->db, STORE_READ, &h.store, NULL))
+		h.store = NULL;                  /* no history is no reason not to plan */
+	for (size_t i = 0; i < view->row_n; i++) {
+		struct plan_row *row = &view->rows[i];
+		const struct spec_point *p = &view->spec->points[row->point];
+
+		row->last_s = past_seconds(&h, p->hash);
+		/* several rows of a point are one run */
+		if (isnan(row->last_s) || (i && view->rows[i - 1].point == row->point))
+			continue;
+		*seconds += row->last_s * (double)p->measure.reps;
+		n++;
+	}
+	store_close(h.store);
+	return n;
+}
+
+static void for_people(struct cli *cli, const struct plan_view *view, double known_s, size_t known_n, struct tm_str *out)
+{
+	plan_table(cli, view, out);
+	tm_str_addc(out, '\n');
+	if (view->predicted)
+		plan_remarks(view, out);
+	steps_left(view->spec, out);
+	cost(view->spec, known_s, known_n, out);
+	for (size_t i = 0; view->predicted && i < view->row_n; i++)
+		if (view->spec->n == 1 || cli->verbose > 0)
+			plan_page(cli, view, &view->rows[i], out);
+	if (cli->verbose > 0)
+		origins(view->spec, out);
+}
+
+static int answer(struct cli *cli, const struct request *r, const struct plan_options *o, struct plan_view *view)
 {
 	struct tm_str out = TM_STR_INIT;
-	struct history h = { 0 };
 	double known_s = 0;
-	size_t known_n = 0;
-	int rc;
+	size_t known_n;
+	int rc = o->no_predict ? 0 : plan_predict(cli, view);
 
-	if (cli->format == CLI_CMD) {
-		print_commands(spec, &out);
-	} else {
-		if (store_open(cli->db, STORE_READ, &h.store, NULL))
-			h.store = NULL;          /* no history is no reason not to plan */
-		points_table(cli, spec, &h, &out, &known_s, &known_n);
-		if (cli->format == CLI_TABLE) {
-			steps_left(spec, &out);
-			cost(spec, known_s, known_n, &out);
-			if (cli->verbose > 0)
-				origins(spec, &out);
-		}
-		store_close(h.store);
-	}
+	if (rc)
+		return rc;
+	known_n = look_back(cli, view, &known_s);
+	if (cli->format == CLI_JSON || cli->format == CLI_JSONL)
+		plan_json(cli, view, &out);
+	else if (cli->format == CLI_TABLE)
+		for_people(cli, view, known_s, known_n, &out);
+	else
+		plan_table(cli, view, &out);
 	rc = request_answer(cli, r, &out);
 	tm_str_free(&out);
 	return rc;
 }
 
+int plan_print(struct cli *cli, const struct request *r, const struct plan_options *o, const struct spec *spec)
+{
+	struct plan_view view = { 0 };
+	struct tm_str out = TM_STR_INIT;
+	int rc;
+
+	if (cli->format == CLI_CMD) {
+		single_commands(spec, &out);
+		rc = request_answer(cli, r, &out);
+	} else {
+		rc = plan_targets(cli, spec, &o->devices, &view);
+		rc = rc ? rc : answer(cli, r, o, &view);
+	}
+	plan_view_free(&view);
+	tm_str_free(&out);
+	return rc;
+}
+
+/* Its --device may stand several times and names what is planned for; it changes no point. */
+static size_t options(struct request *r, struct plan_options *o, const char **largest, struct cli_opt *opts)
+{
+	size_t n = request_options(r, opts);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(opts[i].name, "device"))
+			opts[i] = (struct cli_opt){ .name = "device", .list = &o->devices };
+	opts[n++] = (struct cli_opt){ .name = "largest", .text = largest };
+	opts[n++] = (struct cli_opt){ .name = "no-predict", .flag = &o->no_predict };
+	opts[n] = (struct cli_opt){ 0 };
+	return n;
+}
+
 static int plan_main(struct cli *cli, int argc, char **argv)
 {
 	struct request r = { 0 };
-	struct cli_opt opts[REQUEST_OPT_N + 1];
-	size_t n = request_options(&r, opts);
+	struct plan_options o = { 0 };
+	struct cli_opt opts[REQUEST_OPT_N + 3];
+	const char *largest = NULL;
 	struct spec *spec = NULL;
 	int rc;
 
-	opts[n] = (struct cli_opt){ 0 };
+	options(&r, &o, &largest, opts);
 	argc = cli_options(cli, &command_plan, opts, argc, argv);
 	if (argc < 0)
 		rc = argc;
 	else if (argc != 2)
 		rc = tm_fail(&cli->err, TM_EUSAGE, "plan takes one SPEC: a YAML file or a workload's name");
+	else if (largest && (o.no_predict || cli->format == CLI_CMD))
+		rc = tm_fail(&cli->err, TM_EUSAGE, "--largest plans; it goes with neither --no-predict nor --format cmd");
+	else if (largest)
+		rc = plan_largest(cli, &r, argv[1], largest, &o.devices);
 	else
 		rc = request_load(cli, &r, argv[1], &spec);
-	if (!rc)
-		rc = plan_print(cli, &r, spec);
+	if (!rc && spec)
+		rc = plan_print(cli, &r, &o, spec);
 	spec_free(spec);
+	cli_list_free(&o.devices);
 	request_free(&r);
 	return rc;
 }
 
 const struct command command_plan = {
 	.name = "plan",
-	.summary = "expand a spec: points, exclusions with reasons, the cost; runs nothing",
+	.summary = "predict a sweep: what each point takes, whether it fits, the cost; runs nothing",
 	.usage = "plan SPEC [options]",
-	.help = REQUEST_HELP
-		"  -v                   also where each value comes from, and the labels\n"
-		"  --format cmd         equivalent single commands, one a line\n\n"
+	.help = REQUEST_HELP_SPEC
+		"  --device NAME        what to plan for, several times if you like: a name of `tidemark devices`\n"
+		"                       or the path of a device file; without it the device of each point\n"
+		"  --largest PARAM[:N]  the largest value of batch, seq, layers, … that fits, in steps of N\n"
+		"  --no-predict         only expand: the points, what was left out and why, the cost\n"
+		"  -v                   also a page a point, where each value comes from, and the labels\n"
+		"  --format cmd         equivalent single commands, one a line\n" REQUEST_HELP_REST "\n"
 		"  tidemark plan configs/smoke.yaml\n"
+		"  tidemark plan gpt -s batch=16 -s seq=1024 --device h200-141gb --device a100-40gb\n"
+		"  tidemark plan gpt -s seq=1024 -a checkpoint=none,block --device a100-40gb --largest batch\n"
 		"  tidemark plan gpt -a batch=2:16:2 --format cmd\n",
 	.everyday = true,
 	.main = plan_main,

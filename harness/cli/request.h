@@ -6,13 +6,14 @@
 #include "spec/spec.h"
 
 #define REQUEST_OPT_N 16
-#define REQUEST_HELP \
+#define REQUEST_HELP_SPEC \
 	"SPEC is a YAML file (docs/spec.md) or the name of a workload.\n\n" \
 	"  -s NAME=VALUE        set a parameter; a dotted path starts at the root (-s limits.wall=60s)\n" \
 	"  -a NAME=V1,V2        an axis; NAME=LO:HI:STEP is a range, ends included\n" \
-	"  --only EXPR          keep the points for which EXPR holds; --skip drops them\n" \
+	"  --only EXPR          keep the points for which EXPR holds; --skip drops them\n"
+#define REQUEST_HELP_REST \
+	"  --cap SIZE           limit of device memory (-s cap=SIZE)\n" \
 	"  --reps N, --seed N, --order interleaved|listed\n" \
-	"  --device NAME, --cap SIZE\n" \
 	"  --limit KEY=V        wall, silent, host or sweep\n" \
 	"  --max-points N       refuse a larger sweep (10,000)\n" \
 	"  --label KEY=V        a note kept with the sweep\n" \

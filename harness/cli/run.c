@@ -216,7 +216,7 @@ static int run_main(struct cli *cli, int argc, char **argv)
 	}
 	rc = request_load(cli, &o.request, argv[1], &spec);
 	if (!rc)
-		rc = o.dry ? plan_print(cli, &o.request, spec) : execute(cli, &o, spec);
+		rc = o.dry ? plan_print(cli, &o.request, &(struct plan_options){ .no_predict = false }, spec) : execute(cli, &o, spec);
 out:
 	spec_free(spec);
 	request_free(&o.request);
@@ -227,7 +227,8 @@ const struct command command_run = {
 	.name = "run",
 	.summary = "run a sweep: every point in a process of its own, stored and summarised",
 	.usage = "run SPEC [options]",
-	.help = REQUEST_HELP
+	.help = REQUEST_HELP_SPEC
+		"  --device NAME        where it runs (-s device=NAME)\n" REQUEST_HELP_REST
 		"  -n                   show the points instead (as `plan`)\n"
 		"  --resume[=UUID]      go on with the newest unfinished sweep, or with that one\n"
 		"  --fail-fast          stop at the first status the suite does not allow\n"

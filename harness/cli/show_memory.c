@@ -15,27 +15,28 @@ static void bytes_cell(struct table *t, const json_t *obj, const char *key)
 	table_real(t, tm_json_real(obj, key, NAN));
 }
 
-static void peaks(struct page *p)
+void page_peaks(struct page *p, const json_t *peaks)
 {
-	static const char *const sizes[] = { "requested", "allocated", "active", "reserved" };
+	static const struct { const char *key, *title; } sizes[] = {
+		{ "requested", "requested" }, { "allocated", "allocated" }, { "active", "active" },
+		{ "reserved", "reserved" }, { "device", "on device" },
+	};
+	bool device = json_object_get(json_array_get(peaks, 0), "device") != NULL;
+	size_t size_n = TM_ARRAY_N(sizes) - !device;
 	struct table *t = table_new();
-	json_t *event;
-	size_t i;
 
 	table_column(t, "peak of", TABLE_TEXT);
-	for (i = 0; i < TM_ARRAY_N(sizes); i++)
-		table_column(t, sizes[i], TABLE_BYTES);
+	for (size_t i = 0; i < size_n; i++)
+		table_column(t, sizes[i].title, TABLE_BYTES);
 	table_column(t, "step", TABLE_INT);
 	table_column(t, "phase", TABLE_TEXT);
 	table_column(t, "operator", TABLE_TEXT);
-	json_array_foreach(json_object_get(p->run, "events"), i, event) {
-		const json_t *e = json_object_get(event, "json");
+	for (size_t i = 0; i < json_array_size(peaks); i++) {
+		const json_t *e = json_array_get(peaks, i);
 
-		if (!page_is_event(event, "peak"))
-			continue;
 		table_text(t, tm_json_str(e, "name", "?"));
-		for (size_t k = 0; k < TM_ARRAY_N(sizes); k++)
-			bytes_cell(t, e, sizes[k]);
+		for (size_t k = 0; k < size_n; k++)
+			bytes_cell(t, e, sizes[k].key);
 		if (tm_json_i64(e, "step", -1) >= 0)
 			table_int(t, tm_json_i64(e, "step", 0));
 		else
@@ -48,29 +49,42 @@ static void peaks(struct page *p)
 }
 
 /* Requested bytes at each peak: a category a row, a peak a column. */
-static void categories(struct page *p)
+void page_categories(struct page *p, const json_t *peaks)
 {
 	struct table *t = table_new();
-	json_t *names = json_object(), *event, *v;
+	json_t *names = json_object(), *v;
 	const char *name;
-	size_t i;
 
 	table_column(t, "category", TABLE_TEXT);
-	json_array_foreach(json_object_get(p->run, "events"), i, event) {
-		if (!page_is_event(event, "peak") || !json_is_object(page_at(event, "json", "by")))
+	for (size_t i = 0; i < json_array_size(peaks); i++) {
+		const json_t *e = json_array_get(peaks, i);
+
+		if (!json_is_object(json_object_get(e, "by")))
 			continue;
-		table_column(t, tm_json_str(json_object_get(event, "json"), "name", "?"), TABLE_BYTES);
-		json_object_update_missing(names, (json_t *)page_at(event, "json", "by"));
+		table_column(t, tm_json_str(e, "name", "?"), TABLE_BYTES);
+		json_object_update_missing(names, json_object_get(e, "by"));
 	}
 	json_object_foreach(names, name, v) {
 		table_text(t, name);
-		json_array_foreach(json_object_get(p->run, "events"), i, event)
-			if (page_is_event(event, "peak") && json_is_object(page_at(event, "json", "by")))
-				bytes_cell(t, page_at(event, "json", "by"), name);
+		for (size_t i = 0; i < json_array_size(peaks); i++)
+			if (json_is_object(json_object_get(json_array_get(peaks, i), "by")))
+				bytes_cell(t, json_object_get(json_array_get(peaks, i), "by"), name);
 		table_row(t);
 	}
 	json_decref(names);
 	page_section(p, "Memory by category at each peak", t);
+}
+
+/* What the run reported, in its order. New. */
+static json_t *reported_peaks(const struct page *p)
+{
+	json_t *peaks = json_array(), *event;
+	size_t i;
+
+	json_array_foreach(json_object_get(p->run, "events"), i, event)
+		if (page_is_event(event, "peak") && json_is_object(json_object_get(event, "json")))
+			json_array_append(peaks, json_object_get(event, "json"));
+	return peaks;
 }
 
 /* ---- operators ------------------------------------------------------------------ */
@@ -164,8 +178,11 @@ static void operators_by_time(struct page *p)
 
 void page_memory(struct page *p)
 {
-	peaks(p);
-	categories(p);
+	json_t *peaks = reported_peaks(p);
+
+	page_peaks(p, peaks);
+	page_categories(p, peaks);
+	json_decref(peaks);
 }
 
 void page_operators(struct page *p)

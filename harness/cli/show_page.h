@@ -1,4 +1,4 @@
-/* The page that `tidemark show` writes: sections with a heading and mostly a table. */
+/* The pages that `tidemark show` and `tidemark plan` write: sections with a heading and mostly a table. */
 #ifndef TM_SHOW_PAGE_H
 #define TM_SHOW_PAGE_H
 
@@ -9,7 +9,7 @@
 struct page {
 	struct tm_str out;
 	enum cli_format format;           /* CLI_TABLE or CLI_MD */
-	const json_t *run;                /* as of store_run_json */
+	const json_t *run;                /* as of store_run_json; NULL for a plan */
 };
 
 void page_heading(struct page *p, const char *text);
@@ -19,6 +19,10 @@ void page_section(struct page *p, const char *title, struct table *t);
 /* Member b of member a; NULL where there is none. */
 const json_t *page_at(const json_t *obj, const char *a, const char *b);
 bool page_is_event(const json_t *event, const char *kind);
+
+/* An array of peaks as in docs/protocol.md, of a run or of a plan: how high; of which categories. */
+void page_peaks(struct page *p, const json_t *peaks);
+void page_categories(struct page *p, const json_t *peaks);
 
 /* show_memory.c: peaks by phase, memory by category; operators by memory and by time. */
 void page_memory(struct page *p);

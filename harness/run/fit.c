@@ -1,10 +1,12 @@
 #include "fit.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/num.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const json_t *fit_peak(const json_t *answer, const char *name)
@@ -46,9 +48,19 @@ static enum fit_verdict against(struct fit_limit *l, bool open)
 	return l->verdict;
 }
 
-static double headroom(const struct fit_limit *l)
+static double left(const struct fit_limit *l)
 {
 	return l->limit_bytes ? l->limit_bytes - l->need_bytes : INFINITY;
+}
+
+const struct fit_limit *fit_tight(const struct fit *f)
+{
+	return f->tight == FIT_BY_CAP ? &f->cap : f->tight == FIT_BY_CARD ? &f->card : NULL;
+}
+
+double fit_headroom(const struct fit *f)
+{
+	return f->tight ? left(fit_tight(f)) : NAN;
 }
 
 /* Steps that were not gone through may take more, where each step draws its own lengths. */
@@ -70,6 +82,12 @@ static void read_answer(struct fit *f, const json_t *answer, const json_t *card)
 	f->card_name = tm_json_str(card, "name", NULL);
 	f->borrowed = json_object_get(answer, "instead_of") != NULL;
 	f->oom = json_object_get(answer, "oom");
+	f->pressed = json_is_true(json_object_get(answer, "pressed"));
+}
+
+static bool by_cap(const json_t *oom)
+{
+	return oom && strcmp(tm_json_str(oom, "kind", "cap"), "device");
 }
 
 void fit_judge(const json_t *answer, const json_t *card, uint64_t cap_bytes, const struct spec_measure *measure, struct fit *f)
@@ -91,14 +109,125 @@ void fit_judge(const json_t *answer, const json_t *card, uint64_t cap_bytes, con
 	against(&f->card, f->lower_bound);
 	/* an allocator that empties its cache gets along with less than it would like to keep */
 	if (cap_bytes)
-		f->cap.verdict = f->oom ? FIT_NO : f->lower_bound ? FIT_UNSURE : FIT_YES;
-	f->tight = headroom(&f->cap) <= headroom(&f->card) ? &f->cap : &f->card;
-	if (f->cap.verdict == FIT_NO)
-		f->tight = &f->cap;
-	if (!f->tight->limit_bytes)
-		f->tight = NULL;
-	f->verdict = f->tight ? f->tight->verdict : FIT_YES;
-	f->mark = heaviest(answer, f->tight == &f->card ? "device" : "reserved");
+		f->cap.verdict = by_cap(f->oom) ? FIT_NO : f->lower_bound ? FIT_UNSURE : FIT_YES;
+	f->tight = f->cap.verdict == FIT_NO || left(&f->cap) <= left(&f->card) ? FIT_BY_CAP : FIT_BY_CARD;
+	if (!fit_tight(f)->limit_bytes)
+		f->tight = FIT_BY_NOTHING;
+	f->verdict = f->tight ? fit_tight(f)->verdict : FIT_YES;
+	f->mark = heaviest(answer, f->tight == FIT_BY_CARD ? "device" : "reserved");
+}
+
+/* ---- planning for a card ------------------------------------------------------------ */
+
+static json_t *params_of(const struct spec_point *p)
+{
+	json_t *params = NULL;
+
+	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
+		BUG("the parameters of %s are no JSON", p->label ? p->label : p->workload);
+	return params;
+}
+
+uint64_t fit_cap(const struct spec_point *p)
+{
+	json_t *params = params_of(p);
+	int64_t cap = tm_json_i64(params, "cap", 0);
+
+	json_decref(params);
+	return cap > 0 ? (uint64_t)cap : 0;
+}
+
+/*
+ * The point with what the card has left as its cap; NULL where that would
+ * answer another question: garbage_collection_threshold counts from a cap and
+ * does nothing without one.
+ */
+static char *pressed_params(const struct spec_point *p, const struct fit *f)
+{
+	json_t *params = params_of(p);
+	struct tm_str text = TM_STR_INIT;
+
+	if (!strstr(tm_json_str(params, "alloc_conf", ""), "garbage_collection_threshold")) {
+		json_object_set_new(params, "cap", json_integer((json_int_t)(f->card.limit_bytes - f->context)));
+		tm_json_canonical(params, &text);
+	}
+	json_decref(params);
+	return text.n ? tm_str_detach(&text) : NULL;
+}
+
+/* Either it gets along, or the answer learns where it is refused. */
+static void take_pressed(struct fitted *v, json_t *pressed)
+{
+	json_t *oom = json_object_get(pressed, "oom");
+
+	if (!json_object_get(pressed, "peaks"))
+		return;
+	if (oom) {
+		json_object_set_new(oom, "kind", json_string("device"));
+		json_object_set(v->answer, "oom", oom);
+	} else {
+		json_object_set_new(pressed, "pressed", json_true());
+		json_decref(v->answer);
+		v->answer = json_incref(pressed);
+	}
+}
+
+static int press(const struct plan_ask *ask, const struct spec_point *points, size_t n, struct fitted *out, struct tm_err *err)
+{
+	struct plan_ask quiet = *ask;
+	struct spec_point *again = tm_xcalloc(n + 1, sizeof *again);
+	size_t *which = tm_xcalloc(n + 1, sizeof *which), again_n = 0;
+	json_t *answers = NULL;
+	int rc = 0;
+
+	quiet.progress = NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct fit *f = &out[i].fit;
+		char *params = f->card.verdict == FIT_NO && f->cap.verdict != FIT_NO ? pressed_params(&points[i], f) : NULL;
+
+		if (!params)
+			continue;
+		again[again_n] = points[i];
+		again[again_n].params = params;
+		which[again_n++] = i;
+	}
+	if (again_n)
+		rc = plan_points(&quiet, again, again_n, &answers, err);
+	for (size_t i = 0; i < again_n; i++) {
+		struct fitted *v = &out[which[i]];
+
+		if (!rc) {
+			take_pressed(v, json_array_get(answers, i));
+			fit_judge(v->answer, ask->card, fit_cap(&points[which[i]]), &points[which[i]].measure, &v->fit);
+		}
+		free(again[i].params);
+	}
+	json_decref(answers);
+	free(again);
+	free(which);
+	return rc;
+}
+
+int fit_points(const struct plan_ask *ask, const struct spec_point *points, size_t n, struct fitted *out, struct tm_err *err)
+{
+	json_t *answers;
+	int rc = plan_points(ask, points, n, &answers, err);
+
+	memset(out, 0, n * sizeof *out);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		out[i].answer = json_incref(json_array_get(answers, i));
+		fit_judge(out[i].answer, ask->card, fit_cap(&points[i]), &points[i].measure, &out[i].fit);
+	}
+	json_decref(answers);
+	return press(ask, points, n, out, err);
+}
+
+void fitted_free(struct fitted *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_decref(v[i].answer);
 }
 
 /* ---- sentences ------------------------------------------------------------------- */
@@ -124,18 +253,22 @@ static void need_text(const struct fit *f, double bytes, struct tm_str *out)
 		tm_str_addf(out, "loading it needs %s", size);
 	else
 		tm_str_addf(out, "%s needs %s", first ? "the first step" : "a steady step", size);
+	if (f->verdict == FIT_NO && fit_headroom(f) < 0)
+		tm_str_addf(out, ", %s too much,", tm_size_text(-fit_headroom(f), size));
 	if (first && state && !strcmp(phase, "update"))
 		tm_str_add(out, " when the optimizer's state appears");
 	else if (strcmp(mark, "load") && *phase)
-		tm_str_addf(out, ", in %s at %s", phase, text_or(f->mark, "op"));
+		tm_str_addf(out, "%s in %s at %s", out->s[out->n - 1] == ',' ? "" : ",", phase, text_or(f->mark, "op"));
+	else if (out->s[out->n - 1] == ',')
+		out->s[--out->n] = '\0';
 }
 
 static void limit_text(const struct fit *f, struct tm_str *out)
 {
 	char size[32];
 
-	tm_size_text(f->tight->limit_bytes, size);
-	if (f->tight == &f->cap)
+	tm_size_text(fit_tight(f)->limit_bytes, size);
+	if (f->tight == FIT_BY_CAP)
 		tm_str_addf(out, "its cap of %s", size);
 	else
 		tm_str_addf(out, "%s, which has %s", f->card_name, size);
@@ -143,7 +276,6 @@ static void limit_text(const struct fit *f, struct tm_str *out)
 
 void fit_verdict_text(const struct fit *f, struct tm_str *out)
 {
-	double left = f->tight ? headroom(f->tight) : 0;
 	char size[32];
 
 	if (f->verdict == FIT_NOT_PLANNED) {
@@ -158,10 +290,14 @@ void fit_verdict_text(const struct fit *f, struct tm_str *out)
 	tm_str_add(out, f->verdict == FIT_NO ? "does not fit " : f->verdict == FIT_UNSURE ? "has not outgrown " : "fits ");
 	limit_text(f, out);
 	if (f->verdict != FIT_NO)
-		tm_str_addf(out, left < 0 ? ", by emptying the allocator's cache" : ", with %s (%.1f %%) to spare",
-			    tm_size_text(left, size), 100 * left / f->tight->limit_bytes);
+		tm_str_addf(out, ", with %s (%.1f %%) to spare", tm_size_text(fit_headroom(f), size),
+			    100 * fit_headroom(f) / fit_tight(f)->limit_bytes);
+	if (f->pressed)
+		tm_str_add(out, " and only by giving the allocator's cache back on the way");
 	tm_str_add(out, ": ");
-	need_text(f, f->tight->need_bytes, out);
+	need_text(f, fit_tight(f)->need_bytes, out);
+	if (f->verdict == FIT_NO && f->oom && !by_cap(f->oom))
+		tm_str_add(out, ", and giving the allocator's cache back is not enough");
 	if (f->lower_bound)
 		tm_str_add(out, "; a lower bound, since lengths are drawn in every step and not all steps were gone through");
 }
@@ -175,7 +311,7 @@ void fit_refusal_text(const struct fit *f, struct tm_str *out)
 		return;
 	tm_size_text(tm_json_real(f->oom, "asked", 0), asked);
 	tm_size_text(tm_json_real(f->oom, "reserved", 0), reserved);
-	tm_str_add(out, "under its cap it is refused in ");
+	tm_str_addf(out, "%s it is refused in ", by_cap(f->oom) ? "under its cap" : "on the card");
 	if (step >= 0)
 		tm_str_addf(out, "step %" PRId64 ", ", step);
 	tm_str_addf(out, "%s, at %s: %s asks for %s where %s are reserved", text_or(f->oom, "phase"), text_or(f->oom, "op"),

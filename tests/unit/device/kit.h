@@ -99,10 +99,23 @@ static inline void kit_put(struct tensor *t, int64_t i, double value)
 	}
 }
 
+/* x as the type stores it. */
+static inline double kit_round(enum dtype dtype, float x)
+{
+	return dtype == DT_BF16 ? (double)bf16_to_f32(bf16_from_f32(x)) : dtype == DT_F16 ? (double)f16_to_f32(f16_from_f32(x))
+									: (double)x;
+}
+
 /* The unit roundoff u of a type: storing x once gives x · (1 + δ), |δ| ≤ u. */
 static inline double kit_roundoff(enum dtype dtype)
 {
 	return dtype == DT_BF16 ? 0x1p-8 : dtype == DT_F16 ? 0x1p-11 : 0x1p-24;
+}
+
+/* The bound of a result that is computed in f32 to `f32` and then rounded once. */
+static inline double kit_bound(enum dtype dtype, double f32)
+{
+	return dtype == DT_F32 ? f32 : f32 + kit_roundoff(dtype);
 }
 
 static const enum dtype kit_types[] = { DT_F32, DT_BF16, DT_F16 };
@@ -160,7 +173,8 @@ static inline double kit_distance(const struct tensor *a, const double *b)
 #define assert_near(tensor, reference, bound) do { \
 	double distance_ = kit_distance(tensor, reference); \
 	if (!(distance_ <= (bound))) \
-		fail_msg("%s: relative distance %.3g, expected at most %.3g", #tensor, distance_, (double)(bound)); \
+		fail_msg("%s (%s): relative distance %.3g, expected at most %.3g", #tensor, dtype_name[(tensor)->dtype], \
+			 distance_, (double)(bound)); \
 } while (0)
 
 #define RUN(op, k, ...) do { \
@@ -168,21 +182,29 @@ static inline double kit_distance(const struct tensor *a, const double *b)
 	assert_ok(op_##op((k)->dev, &(struct op_##op){ __VA_ARGS__ }, &err_), &err_); \
 } while (0)
 
-/* True if fn ends its process as BUG does. */
-static inline bool kit_is_bug(void (*fn)(void *), void *arg)
+/* True if fn ends its process as BUG does; `text` takes what it writes to stderr. */
+static inline bool kit_bug(void (*fn)(void *), void *arg, char *text, size_t size)
 {
-	int status;
+	size_t got = 0;
+	int fd[2], status;
+	ssize_t n;
 	pid_t pid;
 
 	fflush(NULL);
+	assert_int_equal(pipe(fd), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stderr))
+		if (dup2(fd[1], STDERR_FILENO) < 0)
 			_exit(1);
 		fn(arg);
 		_exit(0);
 	}
 	assert_true(pid > 0);
+	close(fd[1]);
+	while (got + 1 < size && (n = read(fd[0], text + got, size - 1 - got)) > 0)
+		got += (size_t)n;
+	text[got] = 0;
+	close(fd[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFEXITED(status) && WEXITSTATUS(status) == -TM_EBUG;
 }

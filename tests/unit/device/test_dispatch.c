@@ -41,7 +41,8 @@ static const char plugin_source[] =
 	"static int open_it(struct device *dev, const char *arg, int threads, struct tm_err *err)\n"
 	"{ (void)threads; (void)err; dev->threads = arg[0] - '0'; return 0; }\n"
 	"static const struct device_table ops;\n"
-	"static const struct device_backend b = { .version = DEVICE_VERSION + OFFSET, .name = \"toy\", .help = \"toy\", .ops = &ops, .open = open_it };\n"
+	"static const struct device_workspaces workspaces;\n"
+	"static const struct device_backend b = { .workspaces = &workspaces, .version = DEVICE_VERSION + OFFSET, .name = \"toy\", .help = \"toy\", .ops = &ops, .open = open_it };\n"
 	"const struct device_backend *tidemark_device_backend(void);\n"
 	"const struct device_backend *tidemark_device_backend(void) { return &b; }\n";
 
@@ -113,110 +114,94 @@ static void a_device_beside_the_program_is_loaded(void **state)
 	unlink(source);
 }
 
-/* ---- shapes ---------------------------------------------------------- */
+/* ---- shapes and types ------------------------------------------------ */
 
 struct wrong {
 	struct kit *k;
-	struct tensor a, b, c, d, e, f;
+	struct tensor a, b, c, d, e, f;   /* (4,4), (4,3), (4,2), (4), ids (1,4), (1,4,4) */
+	struct tensor h, g;               /* (4,4) in bf16 and in f16 */
 };
 
-static void wrong_linear(void *arg)
+#define WRONG(name, ...) static void name(void *arg) { struct wrong *w = arg; __VA_ARGS__; }
+
+WRONG(wrong_linear, RUN(linear_fwd, w->k, .y = &w->a, .x = &w->b, .w = &w->c))
+WRONG(wrong_bias, RUN(linear_dw, w->k, .dw = &w->c, .db = &w->d, .dy = &w->a, .x = &w->b))
+WRONG(absent, struct tensor none = { 0 }; RUN(add, w->k, .out = &w->a, .a = &w->a, .b = &none))
+WRONG(no_tensor, RUN(gather_rows, w->k, .out = &w->a, .rows = &w->e))
+WRONG(wrong_type, RUN(fill, w->k, .out = &w->e))
+WRONG(mixed_types, RUN(add, w->k, .out = &w->h, .a = &w->h, .b = &w->a))
+WRONG(mixed_halves, RUN(gelu_fwd, w->k, .y = &w->h, .x = &w->g, .kind = GELU_ERF))
+WRONG(wrong_gradient, RUN(linear_dw, w->k, .dw = &w->g, .dy = &w->h, .x = &w->h))
+WRONG(wrong_tf32, RUN(linear_dx, w->k, .dx = &w->h, .dy = &w->g, .w = &w->g, .tf32 = true))
+WRONG(half_tf32, struct tensor y = NEW_OF(w->k, DT_BF16, 4, 4);
+      RUN(linear_dx, w->k, .dx = &y, .dy = &w->h, .w = &w->h, .tf32 = true))
+WRONG(half_losses, struct tensor l = NEW_OF(w->k, DT_BF16, 4);
+      RUN(loss, w->k, .logits = &w->h, .losses = &l, .targets = &w->e, .vocab = 4))
+/* All else is as it should be. */
+WRONG(wrong_heads, struct tensor qkv = NORMAL(w->k, 1, 4, 12); struct tensor probs = NEW(w->k, 1, 3, 4, 4);
+      RUN(attention_fwd, w->k, .out = &w->f, .probs = &probs, .qkv = &qkv, .heads = 3))
+WRONG(wrong_rate, RUN(dropout_bwd, w->k, .dx = &w->a, .dy = &w->a, .p = 1))
+WRONG(wrong_token, tensor_i32(&w->e)[1] = 4; RUN(embed_fwd, w->k, .out = &w->f, .ids = &w->e, .wte = &w->a, .wpe = &w->a))
+WRONG(wrong_target, tensor_i32(&w->e)[1] = 4;
+      RUN(loss, w->k, .logits = &w->a, .losses = &w->d, .targets = &w->e, .vocab = 4))
+WRONG(wrong_row, struct tensor out = NEW(w->k, 4, 4); tensor_i32(&w->e)[2] = 4;
+      RUN(gather_rows, w->k, .out = &out, .x = &w->a, .rows = &w->e))
+WRONG(wrong_row_back, struct tensor out = NEW(w->k, 3, 4); tensor_i32(&w->e)[2] = 3;
+      RUN(scatter_rows, w->k, .out = &out, .x = &w->a, .rows = &w->e))
+WRONG(aliased, RUN(linear_fwd, w->k, .y = &w->a, .x = &w->a, .w = &w->a))
+WRONG(shifted, struct tensor up = tensor_rows_of(&w->a, 0, 3); struct tensor down = tensor_rows_of(&w->a, 1, 3);
+      RUN(add, w->k, .out = &up, .a = &down, .b = &down))
+WRONG(too_large, w->a.shape[0] = 5; RUN(fill, w->k, .out = &w->a))
+WRONG(beyond, struct tensor view = tensor_rows_of(&w->a, 1, 3); view.shape[0] = 4; RUN(fill, w->k, .out = &view))
+WRONG(no_rows, struct tensor view = tensor_rows_of(&w->a, 2, 3); (void)view)
+WRONG(dropped_view, struct tensor view = tensor_rows_of(&w->a, 1, 1); tensor_drop(w->k->mem, &view))
+WRONG(no_phase, device_set_phase(w->k->dev, "nonsense"))
+WRONG(f16_alone, RUN(adamw, w->k, .w = &w->g, .m = &w->a, .v = &w->f, .g = &w->g, .step = 1))
+WRONG(f16_split, struct tensor low = kit_tensor(w->k, DT_I16, SHAPE(4, 4));
+      RUN(sgd, w->k, .w = &w->g, .master = &low, .g = &w->g, .step = 1))
+WRONG(f32_master, RUN(sgd, w->k, .w = &w->a, .master = &w->f, .g = &w->a, .step = 1))
+WRONG(f16_moment, RUN(adamw, w->k, .w = &w->a, .m = &w->g, .v = &w->f, .g = &w->a, .step = 1))
+WRONG(step_0, RUN(sgd, w->k, .w = &w->a, .g = &w->f))
+WRONG(no_floor, struct tensor s = NEW(w->k, SCALE_N); struct tensor one = NEW(w->k, 1);
+      RUN(scale_update, w->k, .state = &s, .factor = &one, .squares = &w->d, .growth = 2, .backoff = 0.5f, .ceiling = 4,
+	  .growth_every = 1))
+WRONG(right, RUN(add, w->k, .out = &w->a, .a = &w->a, .b = &w->a))
+
+static void what_does_not_fit_is_a_bug_that_says_so(void **state)
 {
-	struct wrong *w = arg;
-
-	RUN(linear_fwd, w->k, .y = &w->a, .x = &w->b, .w = &w->c);
-}
-
-static void wrong_bias(void *arg)
-{
-	struct wrong *w = arg;
-
-	RUN(linear_dw, w->k, .dw = &w->c, .db = &w->d, .dy = &w->a, .x = &w->b);
-}
-
-static void absent(void *arg)
-{
-	struct wrong *w = arg;
-	struct tensor none = { 0 };
-
-	RUN(add, w->k, .out = &w->a, .a = &w->a, .b = &none);
-}
-
-static void wrong_type(void *arg)
-{
-	struct wrong *w = arg;
-
-	RUN(fill, w->k, .out = &w->e);
-}
-
-static void wrong_heads(void *arg)
-{
-	struct wrong *w = arg;
-	struct tensor qkv = NORMAL(w->k, 1, 4, 12), probs = NEW(w->k, 1, 3, 4, 4);
-
-	/* All else is as it should be. */
-	RUN(attention_fwd, w->k, .out = &w->f, .probs = &probs, .qkv = &qkv, .heads = 3);
-}
-
-static void wrong_rate(void *arg)
-{
-	struct wrong *w = arg;
-
-	RUN(dropout_bwd, w->k, .dx = &w->a, .dy = &w->a, .p = 1);
-}
-
-static void wrong_token(void *arg)
-{
-	struct wrong *w = arg;
-
-	tensor_i32(&w->e)[1] = 4;
-	RUN(embed_fwd, w->k, .out = &w->f, .ids = &w->e, .wte = &w->a, .wpe = &w->a);
-}
-
-static void wrong_target(void *arg)
-{
-	struct wrong *w = arg;
-
-	tensor_i32(&w->e)[1] = 4;
-	RUN(loss, w->k, .logits = &w->a, .losses = &w->d, .targets = &w->e, .vocab = 4);
-}
-
-static void aliased(void *arg)
-{
-	struct wrong *w = arg;
-
-	RUN(linear_fwd, w->k, .y = &w->a, .x = &w->a, .w = &w->a);
-}
-
-static void too_large(void *arg)
-{
-	struct wrong *w = arg;
-
-	w->a.shape[0] = 5;
-	RUN(fill, w->k, .out = &w->a);
-}
-
-static void no_phase(void *arg)
-{
-	struct wrong *w = arg;
-
-	device_set_phase(w->k->dev, "nonsense");
-}
-
-static void right(void *arg)
-{
-	struct wrong *w = arg;
-
-	RUN(add, w->k, .out = &w->a, .a = &w->a, .b = &w->a);
-}
-
-static void shapes_that_do_not_fit_are_a_bug(void **state)
-{
-	static const struct { const char *name; void (*fn)(void *); } cases[] = {
-		{ "linear", wrong_linear }, { "bias", wrong_bias }, { "absent", absent }, { "type", wrong_type }, { "heads", wrong_heads },
-		{ "rate", wrong_rate }, { "token", wrong_token }, { "target", wrong_target }, { "aliased", aliased },
-		{ "too large", too_large }, { "phase", no_phase },
+	static const struct { void (*fn)(void *); const char *text; } cases[] = {
+		{ wrong_linear, "linear_fwd: tensor w has shape (4,2), expected 4 rows of 3" },
+		{ wrong_bias, "linear_dw: tensor dw has shape (4,2), expected 4 rows of 3" },
+		{ absent, "add: tensor b is absent" },
+		{ no_tensor, "gather_rows: tensor x is absent" },
+		{ wrong_type, "fill: tensor out is i32, expected f32 or bf16 or f16" },
+		{ mixed_types, "add: tensor b is f32, expected bf16" },
+		{ mixed_halves, "gelu_fwd: tensor y is bf16, expected f16" },
+		{ wrong_gradient, "linear_dw: tensor dw is f16, expected f32 or bf16" },
+		{ wrong_tf32, "linear_dx: tensor dx is bf16, expected f16" },
+		{ half_tf32, "linear_dx: tf32 with tensors of bf16, expected f32" },
+		{ half_losses, "loss: tensor losses is bf16, expected f32" },
+		{ wrong_heads, "width 4 does not divide by 3 heads" },
+		{ wrong_rate, "dropout_bwd: dropout rate 1, expected 0 <= p < 1" },
+		{ wrong_token, "token 4, expected 0 to 3" },
+		{ wrong_target, "target 4, but a vocabulary of 4" },
+		{ wrong_row, "row 4 of 4" },
+		{ wrong_row_back, "row 3 of 3" },
+		{ aliased, "linear_fwd: an output lies in an input" },
+		{ shifted, "add: an output overlaps an input without being it" },
+		{ too_large, "fill: tensor out is larger than its block of 64 bytes" },
+		{ beyond, "fill: tensor out is larger than its block of 64 bytes" },
+		{ no_rows, "rows 2 to 5 of 4" },
+		{ dropped_view, "t->offset" },
+		{ no_phase, "unknown phase nonsense" },
+		{ f16_alone, "adamw: tensor w is f16, expected f32 or bf16" },
+		{ f16_split, "sgd: tensor master is i16, expected f32" },
+		{ f32_master, "sgd: tensor w is f32, expected bf16 or f16" },
+		{ f16_moment, "adamw: tensor m is f16, expected f32 or bf16" },
+		{ step_0, "sgd: step 0, expected 1 or more" },
+		{ no_floor, "scale_update: floor 0" },
 	};
+	char text[512];
 	struct kit k;
 	struct wrong w = { .k = &k };
 
@@ -228,10 +213,15 @@ static void shapes_that_do_not_fit_are_a_bug(void **state)
 	w.d = NORMAL(&k, 4);
 	w.e = BELOW(&k, 4, 1, 4);
 	w.f = NORMAL(&k, 1, 4, 4);
-	assert_false(kit_is_bug(right, &w));
-	for (size_t i = 0; i < TM_ARRAY_N(cases); i++)
-		if (!kit_is_bug(cases[i].fn, &w))
-			fail_msg("%s: accepted", cases[i].name);
+	w.h = NORMAL_OF(&k, DT_BF16, 4, 4);
+	w.g = NORMAL_OF(&k, DT_F16, 4, 4);
+	assert_false(kit_bug(right, &w, text, sizeof text));
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
+		if (!kit_bug(cases[i].fn, &w, text, sizeof text))
+			fail_msg("accepted, expected: %s", cases[i].text);
+		if (!strstr(text, cases[i].text))
+			fail_msg("%s\nexpected: %s", text, cases[i].text);
+	}
 	kit_close(&k);
 }
 
@@ -352,6 +342,80 @@ static void costs_count_matrix_products_in_full(void **state)
 	kit_close(&k);
 }
 
+#define COST(op, ...) op_cost_##op(&(struct op_##op){ __VA_ARGS__ }, &flops, &bytes)
+
+/* Bytes follow the types, each tensor once and those updated in place twice; FLOPs do not. */
+static void costs_follow_the_types(void **state)
+{
+	enum { R = 12, K = 8, N = 20, V = 40, B = 3, T = 4 };
+	double flops, bytes;
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 1);
+	for (size_t i = 0; i < TM_ARRAY_N(kit_types); i++) {
+		enum dtype F = kit_types[i];
+		double f = dtype_bytes[F];
+		struct tensor x = NEW_OF(&k, F, R, K), w = NEW_OF(&k, F, N, K), y = NEW_OF(&k, F, R, N), dw = NEW(&k, N, K);
+		struct tensor ids = BELOW(&k, V, B, T), dwte = NEW(&k, V, K), dwpe = NEW_OF(&k, F, T, K), stats = NEW(&k, R);
+		struct tensor rows = BELOW(&k, R, R / 2), few = NEW_OF(&k, F, R / 2, K), beta = NEW_OF(&k, F, K), dbeta = NEW(&k, K);
+		struct tensor qkv = NEW_OF(&k, F, B, T, 3 * K), out = NEW_OF(&k, F, B, T, K), lse = NEW(&k, B, 2, T);
+
+		COST(linear_fwd, .y = &y, .x = &x, .w = &w);
+		assert_true(flops == 2.0 * R * N * K && bytes == f * (R * N + R * K + N * K));
+		COST(linear_dw, .dw = &dw, .dy = &y, .x = &x, .accumulate = true);
+		assert_true(flops == 2.0 * R * N * K && bytes == 2.0 * 4 * N * K + f * (R * N + R * K));
+		COST(embed_fwd, .out = &out, .ids = &ids);
+		assert_true(flops == R * K && bytes == 3 * f * R * K + 4 * R);
+		COST(embed_bwd, .dwte = &dwte, .dwpe = &dwpe, .dout = &x, .ids = &ids);
+		assert_true(flops == 2.0 * R * K && bytes == f * R * K + 2 * (4 + f) * R * K + 4 * R);
+		COST(norm_fwd, .y = &x, .mean = &stats, .rstd = &stats, .x = &x, .gamma = &beta, .beta = &beta);
+		assert_true(flops == 8.0 * R * K && bytes == 2 * f * (R * K + K) + 8 * R);
+		COST(norm_bwd, .dx = &x, .dgamma = &dbeta, .dbeta = &dbeta, .dy = &x, .x = &x, .mean = &stats, .rstd = &stats,
+		     .gamma = &beta, .accumulate = true);
+		assert_true(flops == 14.0 * R * K && bytes == f * (4 * R * K + K) + 8 * R + 16 * K);
+		COST(gather_rows, .out = &few, .x = &x, .rows = &rows);
+		assert_true(flops == 0 && bytes == f * R * K + 2 * R);
+		COST(scatter_rows, .out = &x, .x = &few, .rows = &rows);
+		assert_true(flops == 0 && bytes == f * (R * K + R / 2 * K) + 2 * R);
+		COST(loss, .logits = &y, .losses = &stats, .targets = &ids, .vocab = N - 1, .grad = true, .scale_by = &stats);
+		assert_true(flops == 6.0 * R * (N - 1) && bytes == 2 * f * R * N + 8 * R + 4);
+		COST(flash_fwd, .out = &out, .lse = &lse, .qkv = &qkv, .heads = 2, .causal = true);
+		assert_true(flops == B * 2 * T * (T + 1) / 2 * (4.0 * K / 2 + 5) && bytes == f * 4 * R * K + 8 * R);
+		COST(flash_bwd, .dqkv = &qkv, .dout = &out, .qkv = &qkv, .out = &out, .lse = &lse, .heads = 2);
+		assert_true(flops == B * 2 * T * T * (10.0 * K / 2 + 6) && bytes == f * 8 * R * K + 8 * R);
+		COST(sum_squares, .out = &stats, .x = &x);
+		assert_true(flops == 2.0 * R * K && bytes == f * R * K + 4 * R);
+	}
+	kit_close(&k);
+}
+
+static void costs_of_an_update(void **state)
+{
+	enum { N = 1000 };
+	double flops, bytes;
+	struct tensor w, m, g, low, state_f32;
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 1);
+	w = NEW_OF(&k, DT_BF16, N), m = NEW(&k, N), g = NEW_OF(&k, DT_BF16, N), low = kit_tensor(&k, DT_I16, SHAPE(N));
+	state_f32 = NEW(&k, SCALE_N);
+	COST(adamw, .w = &w, .m = &w, .v = &w, .g = &g);
+	assert_true(flops == 14.0 * N && bytes == N * (3.0 * 4 + 2));
+	COST(adamw, .w = &w, .master = &low, .m = &m, .v = &m, .g = &m, .scale = &state_f32);
+	assert_true(flops == 14.0 * N && bytes == N * (2.0 * (2 + 2 + 4 + 4) + 4) + 4 * SCALE_N);
+	COST(sgd, .w = &w, .master = &m, .g = &g);
+	assert_true(flops == 5.0 * N && bytes == N * (2.0 * (2 + 4) + 2));
+	COST(sgd, .w = &w, .master = &m, .m = &m, .g = &g);
+	assert_true(flops == 7.0 * N && bytes == N * (2.0 * (2 + 4 + 4) + 2));
+	COST(scale_update, .state = &state_f32, .factor = &state_f32, .squares = &m);
+	assert_true(flops == 8.0 + N && bytes == 4.0 * (3 * SCALE_N + N));
+	COST(clip_factor, .out = &state_f32, .squares = &m);
+	assert_true(flops == 3.0 + N && bytes == 4.0 * (SCALE_N + N));
+	kit_close(&k);
+}
+
 static void upload_and_download(void **state)
 {
 	struct tm_err err = { 0 };
@@ -372,24 +436,29 @@ static void upload_and_download(void **state)
 #ifdef TM_FAULTS
 static void a_mutation_flips_the_main_output(void **state)
 {
-	enum { N = 100 };
-	struct tensor x, dy, dx;
-	float before[N];
+	enum { N = 101 };
 	struct kit k;
 
 	(void)state;
 	kit_open(&k, 1);
-	x = NORMAL(&k, N), dy = NORMAL(&k, N), dx = NEW(&k, N);
-	RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
-	memcpy(before, tensor_f32(&dx), sizeof before);
-	device_mutate(OP_gelu_bwd);
-	RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
-	device_mutate(OP_dropout_bwd);
-	for (int i = 0; i < N; i++)
-		assert_true(tensor_f32(&dx)[i] == -before[i]);
-	RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
-	device_mutate(DEVICE_OP_N);
-	assert_memory_equal(tensor_f32(&dx), before, sizeof before);
+	for (size_t i = 0; i < TM_ARRAY_N(kit_types); i++) {
+		struct tensor x = NORMAL_OF(&k, kit_types[i], N), dy = NORMAL_OF(&k, kit_types[i], N);
+		struct tensor dx = NEW_OF(&k, kit_types[i], N);
+		double *before;
+
+		RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
+		before = kit_double(&dx);
+		device_mutate(OP_gelu_bwd);
+		RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
+		device_mutate(OP_dropout_bwd);
+		for (int j = 0; j < N; j++)
+			assert_true(kit_get(&dx, j) == -before[j]);
+		RUN(gelu_bwd, &k, .dx = &dx, .dy = &dy, .x = &x, .kind = GELU_ERF);
+		device_mutate(DEVICE_OP_N);
+		for (int j = 0; j < N; j++)
+			assert_true(kit_get(&dx, j) == before[j]);
+		free(before);
+	}
 	kit_close(&k);
 }
 #endif
@@ -399,11 +468,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_by_name),
 		cmocka_unit_test(a_device_beside_the_program_is_loaded),
-		cmocka_unit_test(shapes_that_do_not_fit_are_a_bug),
+		cmocka_unit_test(what_does_not_fit_is_a_bug_that_says_so),
 		cmocka_unit_test(workspace_goes_through_the_memory_of_the_run),
 		cmocka_unit_test(a_refused_workspace_is_an_oom),
 		cmocka_unit_test(calls_are_accounted_by_phase),
 		cmocka_unit_test(costs_count_matrix_products_in_full),
+		cmocka_unit_test(costs_follow_the_types),
+		cmocka_unit_test(costs_of_an_update),
 		cmocka_unit_test(upload_and_download),
 #ifdef TM_FAULTS
 		cmocka_unit_test(a_mutation_flips_the_main_output),

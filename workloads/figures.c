@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "live.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -222,6 +223,15 @@ static void send_peak(const struct run *run, const char *name, const struct mem_
 	event_send(run->events, "peak", body);
 }
 
+/* Which tensors made the peak, to be compared with a plan's. */
+static void send_live(const struct run *run)
+{
+	json_t *body = json_object();
+
+	json_object_set_new(body, "live", live_at_peak(run->mem, LIVE_ALL));
+	event_send(run->events, "live", body);
+}
+
 void figures_send(const struct figures *f, const struct run *run)
 {
 	if (run->dev)
@@ -229,6 +239,7 @@ void figures_send(const struct figures *f, const struct run *run)
 	if (!run->mem)
 		return;
 	send_memory_ops(run);
+	send_live(run);
 	send_peak(run, "run", &f->peak);
 	for (size_t i = 0; i < mem_peak_n(run->mem); i++) {
 		const char *name;

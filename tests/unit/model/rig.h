@@ -9,6 +9,7 @@
 
 struct rig {
 	struct device *dev;
+	struct mem_driver *driver;        /* mem's */
 	struct mem *mem;
 	struct trainer *trainer;
 };
@@ -28,13 +29,12 @@ static inline void rig_open(struct rig *r, const struct rig_conf *conf, const st
 		.policy = conf->allocator ? conf->allocator : "caching", .conf = "",
 		.trace_path = conf->trace, .cap_bytes = conf->cap_bytes,
 	};
-	struct mem_driver *drv;
 
 	*r = (struct rig){ 0 };
 	assert_ok(device_open("cpu", conf->threads ? conf->threads : 1, &r->dev, &err), &err);
-	drv = device_driver(r->dev, &err);
-	assert_non_null(drv);
-	assert_ok(mem_new(&mc, drv, &r->mem, &err), &err);
+	r->driver = device_driver(r->dev, &err);
+	assert_non_null(r->driver);
+	assert_ok(mem_new(&mc, r->driver, &r->mem, &err), &err);
 	r->dev->mem = r->mem;
 	mem_set_step(r->mem, -1);
 	assert_ok(trainer_new(opts, kind, r->dev, seed, &r->trainer, &err), &err);

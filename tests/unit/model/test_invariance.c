@@ -2,7 +2,8 @@
  * What must not change a bit: checkpointing, the allocator, the number of
  * threads. The SHA-256 over every gradient tensor is compared at each of five
  * steps, so that the updates between them are in it too. And a replay whose
- * dropout counter is off by one must be seen.
+ * dropout counter is off by one must be seen. Last, what a step that runs out
+ * of memory leaves behind.
  */
 #include "rig.h"
 
@@ -51,17 +52,19 @@ static struct train_opts small(enum model_kind kind, double dropout)
 	return o;
 }
 
+/* ---- threads, allocators -------------------------------------------------------- */
+
 static void unchanged(enum model_kind kind, double dropout)
 {
-	struct train_opts none = small(kind, dropout), block = none;
+	struct train_opts none = small(kind, dropout), block;
 	struct history base, other;
 
+	none.layers = 2;
+	block = none;
 	block.checkpoint = "block";
 	run(&none, kind, &(struct rig_conf){ .threads = 1 }, &base);
 	for (int i = 1; i < STEPS; i++)         /* the comparison must not be of one value with itself */
 		assert_string_not_equal(base.hash[i], base.hash[i - 1]);
-	run(&block, kind, &(struct rig_conf){ .threads = 1 }, &other);
-	assert_same(&base, &other, "block against none");
 	run(&none, kind, &(struct rig_conf){ .threads = 2 }, &other);
 	assert_same(&base, &other, "2 threads");
 	run(&none, kind, &(struct rig_conf){ .threads = 4 }, &other);
@@ -75,49 +78,147 @@ static void unchanged(enum model_kind kind, double dropout)
 static void gpt_is_unchanged(void **state)
 {
 	(void)state;
-	unchanged(MODEL_GPT, 0);
+	unchanged(MODEL_GPT, 0.1);
 }
 
 static void bert_is_unchanged(void **state)
 {
 	(void)state;
-	unchanged(MODEL_BERT, 0);
-}
-
-static void gpt_with_dropout_is_unchanged(void **state)
-{
-	(void)state;
-	unchanged(MODEL_GPT, 0.1);
-}
-
-static void bert_with_dropout_is_unchanged(void **state)
-{
-	(void)state;
 	unchanged(MODEL_BERT, 0.1);
+}
+
+/* ---- policies ---------------------------------------------------------------------- */
+
+static const char *const policies[] = {
+	"gelu", "gelu+ln", "mlp", "mlp+qkv", "selective", "block", "every:1", "every:2", "every:3",
+};
+static const char *const attentions[] = { "materialised", "flash" };
+
+static bool possible(const char *policy, const char *attention)
+{
+	return strcmp(policy, "selective") || strcmp(attention, "flash");
+}
+
+/* Three layers, so that the segments of every:2 are of two lengths. */
+static struct train_opts tiny(enum model_kind kind, double dropout, const char *precision, const char *attention)
+{
+	struct train_opts o = small(kind, dropout);
+
+	o.layers = 3;
+	o.width = 32;
+	o.heads = 2;
+	o.context = 24;
+	o.seq = rig_seq(20);
+	o.precision = precision;
+	o.attention = attention;
+	o.loss_scale = 1024;             /* fp16: no step is skipped */
+	return o;
+}
+
+static void assert_policies_are_none(const struct train_opts *none, enum model_kind kind)
+{
+	struct history base, other;
+
+	run(none, kind, &(struct rig_conf){ 0 }, &base);
+	for (int i = 1; i < STEPS; i++)
+		assert_string_not_equal(base.hash[i], base.hash[i - 1]);
+	for (size_t p = 0; p < TM_ARRAY_N(policies); p++) {
+		struct train_opts o = *none;
+		char what[160];
+
+		if (!possible(policies[p], none->attention))
+			continue;
+		o.checkpoint = policies[p];
+		run(&o, kind, &(struct rig_conf){ 0 }, &other);
+		snprintf(what, sizeof what, "%s, %s, %s, dropout %g: %s against none", kind == MODEL_GPT ? "gpt" : "bert",
+			 none->precision, none->attention, none->dropout, policies[p]);
+		assert_same(&base, &other, what);
+	}
+}
+
+/* Each precision also with another way of doing the rest of a step. */
+static void policies_change_no_bit(enum model_kind kind)
+{
+	static const struct {
+		const char *precision, *master, *loss, *positions, *lengths;
+		int64_t accum;
+	} ways[] = {
+		{ "fp32", "fp32", "full", "all", "full", 1 }, { "tf32", "fp32", "chunked:3", "masked", "random", 2 },
+		{ "bf16", "split", "full", "masked", "full", 1 }, { "fp16", "fp32", "chunked:2", "all", "random", 1 },
+		{ "bf16-pure", "fp32", "full", "all", "random", 2 },
+	};
+
+	for (size_t i = 0; i < TM_ARRAY_N(ways) * TM_ARRAY_N(attentions) * 2; i++) {
+		size_t w = i / 2 / TM_ARRAY_N(attentions);
+		struct train_opts o = tiny(kind, i % 2 ? 0.1 : 0, ways[w].precision, attentions[i / 2 % 2]);
+
+		o.master = ways[w].master;
+		o.loss = ways[w].loss;
+		o.accum = ways[w].accum;
+		if (kind == MODEL_BERT) {
+			o.mlm_positions = ways[w].positions;
+			o.lengths = ways[w].lengths;
+		}
+		assert_policies_are_none(&o, kind);
+	}
+}
+
+static void policies_change_no_bit_of_gpt(void **state)
+{
+	(void)state;
+	policies_change_no_bit(MODEL_GPT);
+}
+
+static void policies_change_no_bit_of_bert(void **state)
+{
+	(void)state;
+	policies_change_no_bit(MODEL_BERT);
+}
+
+/*
+ * Does the policy make something again that dropout is in, and does backward
+ * read it? Every policy but gelu makes norm1 of BERT's first layer again,
+ * where the embedding's dropout is. What selective makes again, the softmax,
+ * is from in front of the dropout.
+ */
+static bool replays_dropout(const char *policy, enum model_kind kind)
+{
+	if (!strcmp(policy, "block") || !strncmp(policy, "every:", 6))
+		return true;
+	return kind == MODEL_BERT && strcmp(policy, "gelu") && strcmp(policy, "selective");
 }
 
 static void a_wrong_replay_is_seen(void **state)
 {
-	static const enum model_kind kinds[] = { MODEL_GPT, MODEL_BERT };
-
 	(void)state;
-	for (size_t k = 0; k < TM_ARRAY_N(kinds); k++) {
-		struct train_opts o = small(kinds[k], 0.1);
-		struct history none, block;
+	for (size_t i = 0; i < TM_ARRAY_N(policies) * TM_ARRAY_N(attentions) * 2; i++) {
+		enum model_kind kind = i % 2 ? MODEL_BERT : MODEL_GPT;
+		const char *attention = attentions[i / 2 % 2], *policy = policies[i / 4];
+		struct train_opts o = tiny(kind, 0.1, "fp32", attention);
+		struct history none, again;
 		struct rig r;
 
-		run(&o, kinds[k], &(struct rig_conf){ 0 }, &none);
-		o.checkpoint = "block";
-		rig_open(&r, &(struct rig_conf){ 0 }, &o, kinds[k], 7);
+		if (!possible(policy, attention))
+			continue;
+		run(&o, kind, &(struct rig_conf){ 0 }, &none);
+		o.checkpoint = policy;
+		rig_open(&r, &(struct rig_conf){ 0 }, &o, kind, 7);
 		r.trainer->model->test_replay_shift = 1;
-		record(&r, &block);
+		record(&r, &again);
 		rig_close(&r);
+		if (!replays_dropout(policy, kind)) {
+			assert_same(&none, &again, policy);
+			continue;
+		}
 		/* The first loss is of a forward pass without any replay; its gradients are already others. */
-		assert_memory_equal(&none.loss[0], &block.loss[0], sizeof(double));
-		assert_string_not_equal(none.hash[0], block.hash[0]);
-		assert_true(fabs(none.loss[1] - block.loss[1]) > 0);
+		assert_memory_equal(&none.loss[0], &again.loss[0], sizeof(double));
+		if (!strcmp(none.hash[0], again.hash[0]) || !(fabs(none.loss[1] - again.loss[1]) > 0))
+			fail_msg("%s, %s, %s: a wrong replay changes nothing", kind == MODEL_GPT ? "gpt" : "bert", attention,
+				 policy);
 	}
 }
+
+/* ---- seeds, micro-batches ------------------------------------------------------------ */
 
 /* Another seed, other weights, data and masks. */
 static void the_seed_matters(void **state)
@@ -207,51 +308,107 @@ static void accumulated_gradients_are_those_of_the_batch(void **state)
 	rig_close(&b);
 }
 
-/* An out-of-memory at any allocation of a step leaves nothing behind but parameters and moments. */
-static void out_of_memory_leaves_no_trace(void **state)
+/* ---- no memory left -------------------------------------------------------------------- */
+
+/* A driver that fails at its n-th call; with the allocator raw every allocation is one. */
+static struct {
+	int (*alloc)(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+	unsigned calls, fail_at;
+} nth;
+
+static int nth_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
 {
-	struct train_opts o = rig_opts(MODEL_GPT);
-	struct mem_usage loaded, usage;
+	if (++nth.calls == nth.fail_at)
+		return tm_fail(err, TM_EOOM, "call %u fails", nth.calls);
+	return nth.alloc(drv, bytes, addr, err);
+}
+
+static uint64_t bytes_of(const struct tensor *t)
+{
+	return tensor_here(t) ? t->block->requested : 0;
+}
+
+static uint64_t state_bytes(const struct trainer *t)
+{
+	uint64_t bytes = bytes_of(&t->scale.state);
+
+	for (size_t i = 0; i < t->model->param_n; i++) {
+		const struct model_param *p = &t->model->param[i];
+
+		bytes += bytes_of(&p->w) + bytes_of(&p->master) + bytes_of(&p->m) + bytes_of(&p->v);
+	}
+	return bytes;
+}
+
+/* As before the first update, so that every walk meets the same allocations. */
+static void drop_moments(struct rig *r)
+{
+	for (size_t i = 0; i < r->trainer->model->param_n; i++) {
+		tensor_drop(r->mem, &r->trainer->model->param[i].m);
+		tensor_drop(r->mem, &r->trainer->model->param[i].v);
+	}
+}
+
+/* Step 0 again and again, each time with another of its allocations failing, until none is left to fail. */
+static void walk(const struct train_opts *o, enum model_kind kind)
+{
 	struct train_result out;
 	struct tm_err err = { 0 };
-	uint64_t cap;
+	struct mem_usage usage;
 	struct rig r;
-	int failed = 0;
+	int rc = TM_EOOM;
+
+	rig_open(&r, &(struct rig_conf){ .allocator = "raw" }, o, kind, 7);
+	nth.alloc = r.driver->alloc;
+	r.driver->alloc = nth_alloc;
+	for (nth.fail_at = 1; rc; nth.fail_at++) {
+		nth.calls = 0;
+		rc = trainer_step(r.trainer, 0, &out, &err);
+		if (rc && rc != TM_EOOM)
+			fail_msg("allocation %u failed, and the step said: %s", nth.fail_at, err.text);
+		mem_usage(r.mem, &usage);
+		assert_int_equal(usage.requested, state_bytes(r.trainer));
+		drop_moments(&r);
+	}
+	/* each of them failed once: gradients and more */
+	assert_int_equal(nth.calls, nth.fail_at - 2);
+	assert_true(nth.calls > r.trainer->model->param_n + 30);
+	rig_close(&r);
+}
+
+static void out_of_memory_leaves_no_trace(void **state)
+{
+	static const char *const precisions[] = { "fp32", "bf16", "fp16" };
 
 	(void)state;
-	o.dropout = 0.1;
-	o.checkpoint = "block";
-	rig_open(&r, &(struct rig_conf){ .allocator = "raw" }, &o, MODEL_GPT, 7);
-	mem_usage(r.mem, &loaded);
-	rig_close(&r);
-	for (cap = loaded.allocated; ; cap += loaded.allocated / 16) {
-		const struct model *m;
-		uint64_t states = loaded.requested;
-		int rc;
+	for (size_t i = 0; i < 2 * (TM_ARRAY_N(policies) + 1); i++) {
+		enum model_kind kind = i % 2 ? MODEL_BERT : MODEL_GPT;
+		bool none = i / 2 == TM_ARRAY_N(policies), flash = (i / 2 + i) % 2;
+		const char *policy = none ? "none" : policies[i / 2];
+		struct train_opts o = tiny(kind, 0.1, precisions[i / 2 % 3], flash ? "flash" : "materialised");
 
-		rig_open(&r, &(struct rig_conf){ .allocator = "raw", .cap_bytes = cap }, &o, MODEL_GPT, 7);
-		rc = trainer_step(r.trainer, 0, &out, &err);
-		mem_usage(r.mem, &usage);
-		m = r.trainer->model;
-		for (size_t i = 0; i < m->param_n; i++) {
-			states += tensor_here(&m->param[i].m) ? m->param[i].m.block->requested : 0;
-			states += tensor_here(&m->param[i].v) ? m->param[i].v.block->requested : 0;
+		if (!possible(policy, o.attention))
+			o.attention = "materialised";
+		o.checkpoint = policy;
+		o.optimizer = none ? "adamw" : "sgd";   /* the moments once are enough */
+		o.gradients = false;
+		o.width = 8;
+		o.seq = rig_seq(5);
+		o.context = 5;
+		o.loss = i / 2 % 2 ? "chunked:2" : "full";
+		if (kind == MODEL_BERT) {
+			o.mlm_positions = i / 4 % 2 ? "masked" : "all";
+			o.lengths = "random";
 		}
-		assert_int_equal(usage.requested, states);
-		rig_close(&r);
-		if (!rc)
-			break;
-		assert_int_equal(rc, TM_EOOM);
-		failed++;
+		walk(&o, kind);
 	}
-	assert_true(failed > 10);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gpt_is_unchanged), cmocka_unit_test(bert_is_unchanged),
-		cmocka_unit_test(gpt_with_dropout_is_unchanged), cmocka_unit_test(bert_with_dropout_is_unchanged),
+		cmocka_unit_test(policies_change_no_bit_of_gpt), cmocka_unit_test(policies_change_no_bit_of_bert),
 		cmocka_unit_test(a_wrong_replay_is_seen), cmocka_unit_test(the_seed_matters),
 		cmocka_unit_test(accumulation_is_a_larger_batch),
 		cmocka_unit_test(accumulated_gradients_are_those_of_the_batch),

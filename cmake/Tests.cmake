@@ -17,6 +17,10 @@ function(tm_unit_tests folder)
 		add_test(NAME unit.${folder}.${name} COMMAND ${target})
 		set_tests_properties(unit.${folder}.${name} PROPERTIES TIMEOUT 240 LABELS unit
 			ENVIRONMENT "OMP_WAIT_POLICY=passive")
+		# half a minute and more: ctest -LE slow leaves them out
+		if(name MATCHES "_slow$")
+			set_tests_properties(unit.${folder}.${name} PROPERTIES TIMEOUT 900 LABELS "unit;slow")
+		endif()
 	endforeach()
 endfunction()
 

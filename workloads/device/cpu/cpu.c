@@ -1,6 +1,7 @@
 /*
  * The CPU device: the reference for every other one, and what runs where
- * there is no card. fp32, matrix products through CBLAS, loops by OpenMP.
+ * there is no card. Every stored type, computed in fp32; matrix products through
+ * CBLAS, loops by OpenMP.
  */
 #include "device/cpu/cpu.h"
 
@@ -57,7 +58,7 @@ static const struct device_table cpu_ops = {
 const struct device_backend device_cpu = {
 	.version = DEVICE_VERSION,
 	.name = "cpu",
-	.help = "this machine's processors; fp32 through OpenBLAS",
+	.help = "this machine's processors, computing in fp32 through OpenBLAS",
 	.ops = &cpu_ops,
 	.workspaces = &device_workspaces_cpu,
 	.open = cpu_open,

@@ -75,8 +75,7 @@ void cpu_add_sums(struct tensor *to, int64_t first, int64_t n, const double *sum
  */
 void cpu_drop_factors(float *factor, uint64_t first, int64_t n, float p, struct random_at at);
 
-/* Weak while the last ones are being written: an absent one is "not offered". */
-#define X(name) __attribute__((weak)) int cpu_##name(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err);
+#define X(name) int cpu_##name(struct device *dev, const struct op_##name *a, void *ws, struct tm_err *err);
 DEVICE_OPS(X)
 #undef X
 

@@ -283,29 +283,63 @@ static double gradient_distance(struct rig *a, struct rig *b, double *norm)
 	return sqrt(distance);
 }
 
+/* Gradients of step 0 of two ways of doing the same: their distance, as a share of their norm. */
+static double distance_of(const struct train_opts *a, const struct train_opts *b, enum model_kind kind)
+{
+	struct tm_err err = { 0 };
+	int64_t counted_a, counted_b;
+	double norm, distance;
+	struct rig r, s;
+
+	rig_open(&r, &(struct rig_conf){ 0 }, a, kind, 7);
+	rig_open(&s, &(struct rig_conf){ 0 }, b, kind, 7);
+	assert_ok(trainer_gradients(r.trainer, 0, &counted_a, &err), &err);
+	assert_ok(trainer_gradients(s.trainer, 0, &counted_b, &err), &err);
+	assert_int_equal(counted_a, counted_b);
+	distance = gradient_distance(&r, &s, &norm);
+	assert_true(norm > 0);
+	rig_close(&r);
+	rig_close(&s);
+	return distance / norm;
+}
+
 static void accumulated_gradients_are_those_of_the_batch(void **state)
 {
 	struct train_opts whole = small(MODEL_BERT, 0), parts;
-	struct tm_err err = { 0 };
-	struct rig a, b;
-	int64_t counted_a, counted_b;
-	double norm, distance;
 
 	(void)state;
 	whole.batch = 4;
 	parts = whole;
 	parts.batch = 1;
 	parts.accum = 4;
-	rig_open(&a, &(struct rig_conf){ 0 }, &whole, MODEL_BERT, 7);
-	rig_open(&b, &(struct rig_conf){ 0 }, &parts, MODEL_BERT, 7);
-	assert_ok(trainer_gradients(a.trainer, 0, &counted_a, &err), &err);
-	assert_ok(trainer_gradients(b.trainer, 0, &counted_b, &err), &err);
-	assert_int_equal(counted_a, counted_b);
-	distance = gradient_distance(&a, &b, &norm);
-	assert_true(norm > 0);
-	assert_true(distance <= 2e-6 * norm);
-	rig_close(&a);
-	rig_close(&b);
+	assert_true(distance_of(&whole, &parts, MODEL_BERT) <= 2e-6);
+}
+
+/* The head in pieces, the head on chosen rows only, attention without the probabilities: equal but for rounding. */
+static void other_ways_give_the_same_gradients(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		enum model_kind kind = k ? MODEL_BERT : MODEL_GPT;
+		struct train_opts o = small(kind, 0.1), pieces, flash, chosen;
+		double by_pieces, by_flash, by_chosen = 0;
+
+		o.lengths = kind == MODEL_BERT ? "random" : "full";
+		pieces = flash = chosen = o;
+		pieces.loss = "chunked:5";
+		flash.attention = "flash";
+		chosen.mlm_positions = "masked";
+		by_pieces = distance_of(&o, &pieces, kind);
+		by_flash = distance_of(&o, &flash, kind);
+		if (kind == MODEL_BERT)
+			by_chosen = distance_of(&o, &chosen, kind);
+		if (!(by_pieces <= 1e-6 && by_flash <= 1e-6 && by_chosen <= 1e-6))
+			fail_msg("%s: %.2g in pieces, %.2g flash, %.2g on chosen rows", k ? "bert" : "gpt", by_pieces, by_flash,
+				 by_chosen);
+		chosen.loss = "chunked:3";
+		if (kind == MODEL_BERT)
+			assert_true(distance_of(&o, &chosen, kind) <= 1e-6);
+	}
 }
 
 /* ---- no memory left -------------------------------------------------------------------- */
@@ -412,6 +446,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_replay_is_seen), cmocka_unit_test(the_seed_matters),
 		cmocka_unit_test(accumulation_is_a_larger_batch),
 		cmocka_unit_test(accumulated_gradients_are_those_of_the_batch),
+		cmocka_unit_test(other_ways_give_the_same_gradients),
 		cmocka_unit_test(out_of_memory_leaves_no_trace),
 	};
 

@@ -10,8 +10,12 @@ here a second time with numpy. What is stored:
 
   manifest.json    torch version, each case's configuration, ten losses (one a step,
                    AdamW between them), where each gradient tensor of step 0 is, and the
-                   norm of each parameter after the ten steps
+                   norm of each parameter after the ten steps; also hashes of samples of
+                   many lengths, and how many tokens a sample some steps draw
   CASE.N.f32       gradients of step 0 rounded to float32, little-endian, one after the other
+
+The head on masked positions only and flash attention compute the same numbers
+as their alternatives, so they are compared with the same files.
 
 Everything is computed in float64, so that a difference is the C code's rounding
 and not the reference's.
@@ -23,7 +27,7 @@ import torch.nn.functional as F
 
 INIT_STD = 0.02
 SITE_INIT, SITE_DATA = 0x80000000, 0xC0000000
-TOKENS, START, CHOSEN, HOW, REPLACEMENT = range(5)
+TOKENS, START, CHOSEN, HOW, REPLACEMENT, LENGTH, SEQ = range(7)
 PAD, MASK, CLS, SEP = 256, 257, 258, 259
 PIECE_BYTES = 1 << 20
 
@@ -37,15 +41,29 @@ CASES = [
          batch=2, seq=32, accum=2, beta2=0.95, weight_decay=0.1, lr=3e-4),
     dict(name='bert-drop', kind='bert', layers=2, width=32, heads=2, context=40, vocab=300, dropout=0.1,
          batch=2, seq=32, accum=2, beta2=0.999, weight_decay=0.01, lr=1e-4),
+    # the same with samples of drawn lengths, padded behind
+    dict(name='bert-lengths', kind='bert', layers=2, width=32, heads=2, context=40, vocab=300, dropout=0.1,
+         batch=2, seq=32, accum=2, beta2=0.999, weight_decay=0.01, lr=1e-4, lengths='random'),
 ]
+# samples alone: none without padding is like another, seeds beyond 32 bits, numbers far into a run
+DATA = [
+    dict(kind='gpt', vocab=50257, seq=128, seed=7, first=0, n=3),
+    dict(kind='gpt', vocab=300, seq=5, seed=2**40 + 3, first=10**6, n=5),
+    dict(kind='bert', vocab=30522, seq=512, seed=7, first=0, n=4),
+    dict(kind='bert', vocab=30522, seq=512, seed=7, first=4, n=4, lengths='random'),
+    dict(kind='bert', vocab=384, seq=128, seed=2**40 + 3, first=10**6, n=20, lengths='random'),
+    dict(kind='bert', vocab=300, seq=13, seed=1, first=0, n=40, lengths='random'),
+    dict(kind='bert', vocab=300, seq=3, seed=1, first=0, n=10, lengths='random'),
+]
+DRAWN = dict(seed=5, choices=[64, 128, 128, 32], steps=40)
 COMMON = dict(seed=1, beta1=0.9, eps=1e-8, clip=1.0, steps=10)
 
 
 # ---- the counter-based generator ------------------------------------------------
 
-def philox(seed, site, step, n):
-    """Words 0 … n-1 of a stream: word i is word i % 4 of block i // 4."""
-    blocks = np.arange((n + 3) // 4, dtype=np.uint64)
+def philox(seed, site, step, n, first=0):
+    """Words first … first+n-1 of a stream: word i is word i % 4 of block i // 4."""
+    blocks = np.arange(first // 4, (first + n + 3) // 4, dtype=np.uint64)
     low = np.uint64(0xFFFFFFFF)
     s32 = np.uint64(32)
     c0, c1 = blocks & low, blocks >> s32
@@ -57,11 +75,11 @@ def philox(seed, site, step, n):
         c0, c1, c2, c3 = ((b >> s32) ^ c1 ^ np.uint64(k0), b & low,
                           (a >> s32) ^ c3 ^ np.uint64(k1), a & low)
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return np.stack([c0, c1, c2, c3], 1).reshape(-1)[:n]
+    return np.stack([c0, c1, c2, c3], 1).reshape(-1)[first % 4:][:n]
 
 
 def words(seed, site, step, first, n):
-    return philox(seed, site, step, first + n)[first:]
+    return philox(seed, site, step, n, first)
 
 
 def normal(seed, site, n, std):
@@ -145,33 +163,53 @@ def share(c, what, index):
     return np.float32(float(words(c['seed'], SITE_DATA + what, 0, index, 1)[0]) / 4294967296.0)
 
 
+def length(c, number):
+    """Tokens of a sample that are no padding."""
+    T = c['seq']
+    if c.get('lengths') != 'random':
+        return T
+    least = max(3, -(-T // 4))
+    return least + int(below(c, LENGTH, number, 1, T - least + 1)[0])
+
+
 def sample(c, number):
+    """(ids, targets, length)"""
     T = c['seq']
     if c['kind'] == 'gpt':
         line = below(c, TOKENS, number * (T + 1), T + 1, c['vocab']).astype(np.int64)
-        return line[:-1], line[1:]
-    ids = np.concatenate([[CLS], below(c, TOKENS, number * (T - 2), T - 2, c['vocab']).astype(np.int64), [SEP]])
+        return line[:-1], line[1:], T
+    size = length(c, number)
+    n = size - 2
+    line = below(c, TOKENS, number * T, n, c['vocab']).astype(np.int64)
+    ids = np.concatenate([[CLS], line, [SEP], np.full(T - size, PAD)])
     targets = np.full(T, -1, np.int64)
-
-    def choose(t):
+    # exactly 15 % of what stands between CLS and SEP: the smallest keys, the earlier of equal ones
+    keys = words(c['seed'], SITE_DATA + CHOSEN, 0, number * T + 1, n)
+    count = max(1, (15 * n + 50) // 100)
+    for t in 1 + np.sort(np.argsort(keys, kind='stable')[:count]):
         targets[t] = ids[t]
         how = share(c, HOW, number * T + t)
         if how < np.float32(0.8):
             ids[t] = MASK
         elif how < np.float32(0.9):
             ids[t] = int(below(c, REPLACEMENT, number * T + t, 1, c['vocab'])[0])
+    return ids, targets, size
 
-    for t in range(1, T - 1):
-        if share(c, CHOSEN, number * T + t) < np.float32(0.15):
-            choose(t)
-    if (targets < 0).all():
-        choose(1 + int(below(c, CHOSEN, number * T, 1, T - 2)[0]))
-    return ids, targets
+
+def data_entry(c):
+    rows = [sample(c, c['first'] + i) for i in range(c['n'])]
+    raw = b''.join(np.stack([r[k] for r in rows]).astype('<i4').tobytes() for k in range(3))
+    return {**c, 'counted': int(sum((r[1] >= 0).sum() for r in rows)), 'sha256': hashlib.sha256(raw).hexdigest()}
+
+
+def drawn_entry(c):
+    n = len(c['choices'])
+    return {**c, 'seq': [c['choices'][int(i)] for i in below(c, SEQ, 0, c['steps'], n)]}
 
 
 # ---- the models -----------------------------------------------------------------------
 
-def attention(c, w, x, name, drop):
+def attention(c, w, x, name, drop, sizes):
     B, T, C = x.shape
     H, D = c['heads'], C // c['heads']
     qkv = F.linear(x, w[name + '.weight'], w[name + '.bias'])
@@ -179,11 +217,13 @@ def attention(c, w, x, name, drop):
     s = q @ k.transpose(-2, -1) / math.sqrt(D)
     if c['kind'] == 'gpt':
         s = s.masked_fill(torch.ones(T, T).triu(1).bool(), -math.inf)
+    padding = torch.arange(T)[None, :] >= sizes[:, None]            # no query sees a key that is padding
+    s = s.masked_fill(padding[:, None, None, :], -math.inf)
     p = drop(F.softmax(s, dim=-1))
     return (p @ v).transpose(1, 2).reshape(B, T, C)
 
 
-def losses(c, w, ids, targets, step, micro):
+def losses(c, w, ids, targets, sizes, step, micro):
     """Summed loss of one micro-batch."""
     C, L = c['width'], c['layers']
     eps = 1e-5 if c['kind'] == 'gpt' else 1e-12
@@ -204,7 +244,7 @@ def losses(c, w, ids, targets, step, micro):
         x = drop(0)(w['wte.weight'][ids] + w['wpe.weight'][:T])
         for l in range(L):
             h = f'h.{l}.'
-            a = attention(c, w, norm(x, h + 'ln_1'), h + 'attn.c_attn', drop(1 + 3 * l))
+            a = attention(c, w, norm(x, h + 'ln_1'), h + 'attn.c_attn', drop(1 + 3 * l), sizes)
             x = x + drop(2 + 3 * l)(lin(a, h + 'attn.c_proj'))
             m = F.gelu(lin(norm(x, h + 'ln_2'), h + 'mlp.c_fc'), approximate='tanh')
             x = x + drop(3 + 3 * l)(lin(m, h + 'mlp.c_proj'))
@@ -216,7 +256,7 @@ def losses(c, w, ids, targets, step, micro):
         x = drop(0)(norm(x, e + 'LayerNorm'))
         for l in range(L):
             h = f'encoder.layer.{l}.'
-            a = attention(c, w, x, h + 'attention.self.qkv', drop(1 + 3 * l))
+            a = attention(c, w, x, h + 'attention.self.qkv', drop(1 + 3 * l), sizes)
             x = norm(x + drop(2 + 3 * l)(lin(a, h + 'attention.output.dense')), h + 'attention.output.LayerNorm')
             m = F.gelu(lin(x, h + 'intermediate.dense'))
             x = norm(x + drop(3 + 3 * l)(lin(m, h + 'output.dense')), h + 'output.LayerNorm')
@@ -239,12 +279,13 @@ def train(c):
         rows = [sample(c, step * n + i) for i in range(n)]
         ids = torch.from_numpy(np.stack([r[0] for r in rows]))
         targets = torch.from_numpy(np.stack([r[1] for r in rows]))
+        sizes = torch.tensor([r[2] for r in rows])
         counted = int((targets >= 0).sum())
         opt.zero_grad(set_to_none=True)
         total = 0.0
         for micro in range(c['accum']):
             part = slice(micro * c['batch'], (micro + 1) * c['batch'])
-            loss = losses(c, w, ids[part], targets[part], step, micro) / counted
+            loss = losses(c, w, ids[part], targets[part], sizes[part], step, micro) / counted
             loss.backward()
             total += loss.item()
         history.append(total)
@@ -288,7 +329,8 @@ def main():
         cases.append({**c, 'losses': history, 'weights_sha256': weights.hexdigest(),
                       'gradients': store(c, gradients, norms, folder)})
         print(f"{c['name']}: loss {history[0]:.6f} … {history[-1]:.6f}, {len(gradients)} tensors")
-    manifest = dict(torch=torch.__version__, numpy=np.__version__, type='float64, stored as float32', cases=cases)
+    manifest = dict(torch=torch.__version__, numpy=np.__version__, type='float64, stored as float32', cases=cases,
+                    data=[data_entry(c) for c in DATA], drawn=drawn_entry(DRAWN))
     with open(os.path.join(folder, 'manifest.json'), 'w') as f:
         json.dump(manifest, f, indent=1)
         f.write('\n')

@@ -264,6 +264,8 @@ static void mutate(struct device *dev, enum device_op op, const void *a)
 	case OP_linear_dx: out = ((const struct op_linear_dx *)a)->dx; break;
 	case OP_linear_dw: out = ((const struct op_linear_dw *)a)->dw; break;
 	case OP_attention_bwd: out = ((const struct op_attention_bwd *)a)->dqkv; break;
+	case OP_flash_bwd: out = ((const struct op_flash_bwd *)a)->dqkv; break;
+	case OP_scatter_rows: out = ((const struct op_scatter_rows *)a)->out; break;
 	case OP_gelu_bwd: out = ((const struct op_gelu_bwd *)a)->dx; break;
 	case OP_dropout_bwd: out = ((const struct op_dropout_bwd *)a)->dx; break;
 	case OP_loss: out = ((const struct op_loss *)a)->logits; break;

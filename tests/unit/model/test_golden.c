@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "train/data.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -65,9 +66,27 @@ static enum model_kind kind_of(const json_t *c)
 	return strcmp(tm_json_str(c, "kind", ""), "gpt") ? MODEL_BERT : MODEL_GPT;
 }
 
-static struct train_opts opts_of(const json_t *c)
+/* A case, and which of the ways to compute it: all have the same reference. */
+struct way {
+	const char *name;
+	bool flash, masked;               /* masked: only chosen positions go through the head */
+};
+
+static const char *way_text(const struct way *way)
+{
+	static char text[80];
+
+	snprintf(text, sizeof text, "%s%s%s", way->name, way->flash ? ", flash" : "", way->masked ? ", masked head" : "");
+	return text;
+}
+
+static struct train_opts opts_of(const json_t *c, const struct way *way)
 {
 	struct train_opts o = rig_opts(kind_of(c));
+
+	o.attention = way->flash ? "flash" : "materialised";
+	o.mlm_positions = way->masked ? "masked" : "all";
+	o.lengths = tm_json_str(c, "lengths", "full");
 
 	o.layers = tm_json_i64(c, "layers", 0);
 	o.width = tm_json_i64(c, "width", 0);
@@ -87,9 +106,9 @@ static struct train_opts opts_of(const json_t *c)
 	return o;
 }
 
-static void open_case(struct rig *r, const json_t *c)
+static void open_case(struct rig *r, const json_t *c, const struct way *way)
 {
-	struct train_opts o = opts_of(c);
+	struct train_opts o = opts_of(c, way);
 
 	rig_open(r, &(struct rig_conf){ .threads = 2 }, &o, kind_of(c), (uint64_t)tm_json_i64(c, "seed", 0));
 }
@@ -179,26 +198,26 @@ static size_t compare(const json_t *c, struct trainer *t, struct tensor_error *b
 
 #define TENSORS_MAX 256
 
-static void gradients_match(const char *name)
+static void gradients_match(const struct way *way)
 {
 	struct tensor_error bad[TENSORS_MAX];
-	const json_t *c = find_case(name);
+	const json_t *c = find_case(way->name);
 	struct tm_err err = { 0 };
 	struct rig r;
 	int64_t counted;
 	double sum, worst;
 	size_t n;
 
-	open_case(&r, c);
+	open_case(&r, c, way);
 	assert_ok(trainer_gradients(r.trainer, 0, &counted, &err), &err);
 	n = compare(c, r.trainer, bad, &worst);
 	for (size_t i = 0; i < n; i++)
-		print_error("%s: %s differs by %.3g, bound %.3g\n", name, bad[i].name, bad[i].distance, bad[i].bound);
+		print_error("%s: %s differs by %.3g, bound %.3g\n", way_text(way), bad[i].name, bad[i].distance, bad[i].bound);
 	assert_int_equal(n, 0);
 	assert_ok(trainer_loss_sum(r.trainer, &sum, &err), &err);
 	assert_true(fabs(sum / (double)counted - json_number_value(json_array_get(json_object_get(c, "losses"), 0)))
 		    <= LOSS_BOUND);
-	print_message("%s: worst gradient at %.3f of its bound\n", name, worst);
+	print_message("%s: worst gradient at %.3f of its bound\n", way_text(way), worst);
 	rig_close(&r);
 }
 
@@ -228,13 +247,13 @@ static void weights_match(const json_t *c, const struct trainer *t)
 	}
 }
 
-static void losses_match(const char *name)
+static void losses_match(const struct way *way)
 {
-	const json_t *c = find_case(name), *losses = json_object_get(c, "losses");
+	const json_t *c = find_case(way->name), *losses = json_object_get(c, "losses");
 	double worst = 0;
 	struct rig r;
 
-	open_case(&r, c);
+	open_case(&r, c, way);
 	assert_int_equal(json_array_size(losses), 10);
 	for (size_t i = 0; i < 10; i++) {
 		struct train_result out = rig_step(&r, (int64_t)i);
@@ -242,21 +261,75 @@ static void losses_match(const char *name)
 
 		assert_true(out.has_loss);
 		if (!(fabs(out.loss - want) <= LOSS_BOUND))
-			fail_msg("%s: loss of step %zu is %.9f, PyTorch has %.9f", name, i, out.loss, want);
+			fail_msg("%s: loss of step %zu is %.9f, PyTorch has %.9f", way_text(way), i, out.loss, want);
 		worst = fmax(worst, fabs(out.loss - want));
 	}
 	weights_match(c, r.trainer);
-	print_message("%s: ten losses within %.2g\n", name, worst);
+	print_message("%s: ten losses within %.2g\n", way_text(way), worst);
 	rig_close(&r);
 }
 
-#define CASE(id, name) \
-static void id##_gradients(void **state) { (void)state; gradients_match(name); } \
-static void id##_ten_steps(void **state) { (void)state; losses_match(name); }
-CASE(gpt_tiny, "gpt-tiny")
-CASE(bert_tiny, "bert-tiny")
-CASE(gpt_drop, "gpt-drop")
-CASE(bert_drop, "bert-drop")
+#define WAY(id, ...) \
+static void id##_gradients(void **state) { (void)state; gradients_match(&(struct way){ .name = __VA_ARGS__ }); } \
+static void id##_ten_steps(void **state) { (void)state; losses_match(&(struct way){ .name = __VA_ARGS__ }); }
+WAY(gpt_tiny, "gpt-tiny")
+WAY(gpt_tiny_flash, "gpt-tiny", .flash = true)
+WAY(gpt_drop, "gpt-drop")
+WAY(gpt_drop_flash, "gpt-drop", .flash = true)
+WAY(bert_tiny, "bert-tiny")
+WAY(bert_tiny_masked, "bert-tiny", .masked = true)
+WAY(bert_tiny_flash, "bert-tiny", .flash = true)
+WAY(bert_drop, "bert-drop")
+WAY(bert_drop_masked_flash, "bert-drop", .masked = true, .flash = true)
+WAY(bert_lengths, "bert-lengths")
+WAY(bert_lengths_masked, "bert-lengths", .masked = true)
+WAY(bert_lengths_flash, "bert-lengths", .flash = true)
+WAY(bert_lengths_masked_flash, "bert-lengths", .masked = true, .flash = true)
+
+/* Samples, bit by bit: ids, targets and lengths of many shapes, one hash each. */
+static void samples_are_the_reference_s(void **state)
+{
+	const json_t *list = json_object_get(manifest, "data");
+
+	(void)state;
+	assert_true(json_array_size(list) > 5);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *c = json_array_get(list, i);
+		int64_t T = tm_json_i64(c, "seq", 0), n = tm_json_i64(c, "n", 0), rows = n * T;
+		struct model_config cfg = *model_preset(kind_of(c) == MODEL_GPT ? "gpt-tiny" : "bert-tiny");
+		bool random = strcmp(tm_json_str(c, "lengths", "full"), "random") == 0;
+		int32_t *all = tm_xcalloc((size_t)(2 * rows + n), sizeof *all);
+		struct tm_err err = { 0 };
+		struct data *d;
+		char hex[65];
+
+		cfg.vocab = tm_json_i64(c, "vocab", 0);
+		assert_ok(data_new("synthetic", &cfg, T, random, (uint64_t)tm_json_i64(c, "seed", 0), &d, &err), &err);
+		assert_int_equal(data_fill(d, tm_json_i64(c, "first", 0), n, T, all, all + rows, all + 2 * rows, &err),
+				 tm_json_i64(c, "counted", 0));
+		tm_sha256_hex(all, (size_t)(2 * rows + n) * sizeof *all, hex);
+		if (strcmp(hex, tm_json_str(c, "sha256", "")))
+			fail_msg("data %zu of the manifest (%s, seq %lld) differs", i, tm_json_str(c, "kind", ""), (long long)T);
+		data_free(d);
+		free(all);
+	}
+}
+
+static void drawn_lengths_of_steps_are_the_reference_s(void **state)
+{
+	const json_t *c = json_object_get(manifest, "drawn"), *choices = json_object_get(c, "choices"), *seq;
+	int64_t v[8];
+	struct param_drawn drawn = { json_array_size(choices), v };
+
+	(void)state;
+	assert_true(drawn.n > 2 && drawn.n <= TM_ARRAY_N(v));
+	for (size_t i = 0; i < drawn.n; i++)
+		v[i] = json_integer_value(json_array_get(choices, i));
+	seq = json_object_get(c, "seq");
+	for (size_t i = 0; i < json_array_size(seq); i++)
+		assert_int_equal(data_seq((uint64_t)tm_json_i64(c, "seed", 0), (int64_t)i, &drawn),
+				 json_integer_value(json_array_get(seq, i)));
+}
 
 /* Initial weights, bit by bit: the two generators are one. */
 static void weights_are_the_reference_s(void **state)
@@ -271,7 +344,7 @@ static void weights_are_the_reference_s(void **state)
 		char hex[65];
 		struct rig r;
 
-		open_case(&r, c);
+		open_case(&r, c, &(struct way){ 0 });
 		for (size_t p = 0; p < r.trainer->model->param_n; p++) {
 			const struct tensor *w = &r.trainer->model->param[p].w;
 			size_t bytes = (size_t)tensor_n(w) * sizeof(float);
@@ -292,30 +365,35 @@ static void weights_are_the_reference_s(void **state)
 static const struct {
 	enum device_op op;
 	const char *name, *tensor;
+	bool flash, masked;
 } mutants[] = {
-	{ OP_embed_bwd, "gpt-tiny", "wte.weight" },
-	{ OP_norm_bwd, "gpt-tiny", "h.3.mlp.c_proj.weight" },
-	{ OP_linear_dx, "gpt-tiny", "ln_f.weight" },
-	{ OP_linear_dw, "gpt-tiny", "h.0.attn.c_attn.weight" },
-	{ OP_attention_bwd, "gpt-tiny", "h.3.attn.c_attn.weight" },
-	{ OP_gelu_bwd, "gpt-tiny", "h.3.mlp.c_fc.weight" },
-	{ OP_loss, "gpt-tiny", "ln_f.bias" },
-	{ OP_dropout_bwd, "gpt-drop", "h.1.mlp.c_proj.weight" },
-	{ OP_embed_bwd, "bert-tiny", "embeddings.word_embeddings.weight" },
-	{ OP_norm_bwd, "bert-tiny", "cls.predictions.transform.dense.weight" },
-	{ OP_linear_dx, "bert-tiny", "cls.predictions.transform.LayerNorm.weight" },
-	{ OP_linear_dw, "bert-tiny", "encoder.layer.0.attention.self.qkv.weight" },
-	{ OP_attention_bwd, "bert-tiny", "encoder.layer.1.attention.self.qkv.weight" },
-	{ OP_gelu_bwd, "bert-tiny", "cls.predictions.transform.dense.weight" },
-	{ OP_loss, "bert-tiny", "cls.predictions.bias" },
-	{ OP_dropout_bwd, "bert-drop", "encoder.layer.1.output.dense.weight" },
+	{ .op = OP_embed_bwd, .name = "gpt-tiny", .tensor = "wte.weight" },
+	{ .op = OP_norm_bwd, .name = "gpt-tiny", .tensor = "h.3.mlp.c_proj.weight" },
+	{ .op = OP_linear_dx, .name = "gpt-tiny", .tensor = "ln_f.weight" },
+	{ .op = OP_linear_dw, .name = "gpt-tiny", .tensor = "h.0.attn.c_attn.weight" },
+	{ .op = OP_attention_bwd, .name = "gpt-tiny", .tensor = "h.3.attn.c_attn.weight" },
+	{ .op = OP_gelu_bwd, .name = "gpt-tiny", .tensor = "h.3.mlp.c_fc.weight" },
+	{ .op = OP_loss, .name = "gpt-tiny", .tensor = "ln_f.bias" },
+	{ .op = OP_dropout_bwd, .name = "gpt-drop", .tensor = "h.1.mlp.c_proj.weight" },
+	{ .op = OP_embed_bwd, .name = "bert-tiny", .tensor = "embeddings.word_embeddings.weight" },
+	{ .op = OP_norm_bwd, .name = "bert-tiny", .tensor = "cls.predictions.transform.dense.weight" },
+	{ .op = OP_linear_dx, .name = "bert-tiny", .tensor = "cls.predictions.transform.LayerNorm.weight" },
+	{ .op = OP_linear_dw, .name = "bert-tiny", .tensor = "encoder.layer.0.attention.self.qkv.weight" },
+	{ .op = OP_attention_bwd, .name = "bert-tiny", .tensor = "encoder.layer.1.attention.self.qkv.weight" },
+	{ .op = OP_gelu_bwd, .name = "bert-tiny", .tensor = "cls.predictions.transform.dense.weight" },
+	{ .op = OP_loss, .name = "bert-tiny", .tensor = "cls.predictions.bias" },
+	{ .op = OP_dropout_bwd, .name = "bert-drop", .tensor = "encoder.layer.1.output.dense.weight" },
+	{ .op = OP_flash_bwd, .name = "gpt-tiny", .tensor = "h.3.attn.c_attn.weight", .flash = true },
+	{ .op = OP_flash_bwd, .name = "bert-lengths", .tensor = "encoder.layer.1.attention.self.qkv.weight", .flash = true },
+	{ .op = OP_scatter_rows, .name = "bert-tiny", .tensor = "encoder.layer.1.output.LayerNorm.weight", .masked = true },
 };
 
 static void a_flipped_sign_is_named(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < TM_ARRAY_N(mutants); i++) {
-		const json_t *c = find_case(mutants[i].name);
+		struct way way = { mutants[i].name, mutants[i].flash, mutants[i].masked };
+		const json_t *c = find_case(way.name);
 		struct tensor_error bad[TENSORS_MAX];
 		struct tm_err err = { 0 };
 		struct rig r;
@@ -324,7 +402,7 @@ static void a_flipped_sign_is_named(void **state)
 		bool named = false;
 		size_t n;
 
-		open_case(&r, c);
+		open_case(&r, c, &way);
 		device_mutate(mutants[i].op);
 		assert_ok(trainer_gradients(r.trainer, 0, &counted, &err), &err);
 		device_mutate(DEVICE_OP_N);
@@ -352,10 +430,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(weights_are_the_reference_s),
+		cmocka_unit_test(samples_are_the_reference_s),
+		cmocka_unit_test(drawn_lengths_of_steps_are_the_reference_s),
 		cmocka_unit_test(gpt_tiny_gradients), cmocka_unit_test(gpt_tiny_ten_steps),
-		cmocka_unit_test(bert_tiny_gradients), cmocka_unit_test(bert_tiny_ten_steps),
+		cmocka_unit_test(gpt_tiny_flash_gradients), cmocka_unit_test(gpt_tiny_flash_ten_steps),
 		cmocka_unit_test(gpt_drop_gradients), cmocka_unit_test(gpt_drop_ten_steps),
+		cmocka_unit_test(gpt_drop_flash_gradients), cmocka_unit_test(gpt_drop_flash_ten_steps),
+		cmocka_unit_test(bert_tiny_gradients), cmocka_unit_test(bert_tiny_ten_steps),
+		cmocka_unit_test(bert_tiny_masked_gradients), cmocka_unit_test(bert_tiny_masked_ten_steps),
+		cmocka_unit_test(bert_tiny_flash_gradients), cmocka_unit_test(bert_tiny_flash_ten_steps),
 		cmocka_unit_test(bert_drop_gradients), cmocka_unit_test(bert_drop_ten_steps),
+		cmocka_unit_test(bert_drop_masked_flash_gradients), cmocka_unit_test(bert_drop_masked_flash_ten_steps),
+		cmocka_unit_test(bert_lengths_gradients), cmocka_unit_test(bert_lengths_ten_steps),
+		cmocka_unit_test(bert_lengths_masked_gradients), cmocka_unit_test(bert_lengths_masked_ten_steps),
+		cmocka_unit_test(bert_lengths_flash_gradients), cmocka_unit_test(bert_lengths_flash_ten_steps),
+		cmocka_unit_test(bert_lengths_masked_flash_gradients), cmocka_unit_test(bert_lengths_masked_flash_ten_steps),
 		cmocka_unit_test(a_flipped_sign_is_named),
 	};
 

@@ -1,7 +1,7 @@
 /*
  * Checkpoint policies: what a layer keeps from forward to backward. A table,
  * because everything else about a policy (what to drop when, what to make
- * again, in which order) follows from it and from the makers of block.c.
+ * again, in which order) follows from it and from the makers and steps of a layer.
  */
 #include "model/model.h"
 

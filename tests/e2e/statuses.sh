@@ -43,11 +43,13 @@ run=$(sql "SELECT max(run_id) FROM run")
 expect 0 tm show "$run"
 
 # shapes far beyond the host are an oom, of the cap before anything else
-huge="-s model=gpt-tiny -s width=65536 -s heads=1 -s vocab=16777216 -s context=1048576 -s seq=1048576 -s batch=65536"
+huge="-s model=gpt-tiny -s width=65536 -s heads=1 -s vocab=16777216 -s context=1048576 -s seq=1048576 -s batch=1024"
 expect 12 tm run gpt --progress none $huge --cap 64MiB
 equal "$(status)" "oom(cap)" "huge shapes under a cap"
 expect 12 tm run gpt --progress none $huge
 equal "$(status)" "oom(device)" "huge shapes"
+expect 20 tm run gpt --progress none $huge -s batch=65536
+says "more bytes than can be counted"
 expect 20 tm run null --progress none -s threads=257
 # the report of a single configuration has all its pictures
 if command -v gnuplot >/dev/null; then

@@ -67,8 +67,6 @@ int train_workload_metrics(struct run *run, json_t *metrics, struct tm_err *err)
 	/* the mean over a run's counted steps is there already; who only plans has the last step's */
 	if (!json_object_get(metrics, "flops.model"))
 		json_object_set_new(metrics, "flops.model", json_real(batch_flops(&t->host, &t->opts, &t->cfg)));
-	if (t->scale.value > 0)
-		json_object_set_new(metrics, "scale.final", json_real((double)t->scale.value));
 	return 0;
 }
 

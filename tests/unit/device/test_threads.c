@@ -233,23 +233,30 @@ static uint64_t hash(int threads, enum device_op op, enum dtype F, const struct 
 	return h;
 }
 
-static void every_operation_gives_the_same_bits(void **state)
+/* Two of the shapes do for the 16-bit types, which share all but the conversions with f32. */
+static bool wanted(enum dtype F, size_t shape)
+{
+	return F == DT_F32 || shape == 1 || shape == 3;
+}
+
+static void same_bits(enum device_op op, enum dtype F, size_t shape)
 {
 	static const int counts[] = { 2, 4 };
-	enum { CASES = DEVICE_OP_N * TM_ARRAY_N(kit_types) * TM_ARRAY_N(shapes) };
+	uint64_t one = hash(1, op, F, &shapes[shape]);
 
+	for (size_t c = 0; c < TM_ARRAY_N(counts); c++)
+		if (hash(counts[c], op, F, &shapes[shape]) != one)
+			fail_msg("%s in %s, shape %zu: %d threads differ from 1", device_op_name[op], dtype_name[F], shape, counts[c]);
+}
+
+static void every_operation_gives_the_same_bits(void **state)
+{
 	(void)state;
-	for (size_t i = 0; i < CASES; i++) {
-		const struct shape *s = &shapes[i % TM_ARRAY_N(shapes)];
-		enum dtype F = kit_types[i / TM_ARRAY_N(shapes) % TM_ARRAY_N(kit_types)];
-		enum device_op op = (enum device_op)(i / TM_ARRAY_N(shapes) / TM_ARRAY_N(kit_types));
-		uint64_t one = hash(1, op, F, s);
-
-		for (size_t c = 0; c < TM_ARRAY_N(counts); c++)
-			if (hash(counts[c], op, F, s) != one)
-				fail_msg("%s in %s, shape %zu: %d threads differ from 1", device_op_name[op], dtype_name[F],
-					 (size_t)(s - shapes), counts[c]);
-	}
+	for (int op = 0; op < DEVICE_OP_N; op++)
+		for (size_t t = 0; t < TM_ARRAY_N(kit_types); t++)
+			for (size_t s = 0; s < TM_ARRAY_N(shapes); s++)
+				if (wanted(kit_types[t], s))
+					same_bits((enum device_op)op, kit_types[t], s);
 }
 
 static const enum device_op multiplying[] = {
@@ -261,8 +268,9 @@ static void print_hashes(void)
 	for (size_t i = 0; i < TM_ARRAY_N(multiplying); i++)
 		for (size_t t = 0; t < TM_ARRAY_N(kit_types); t++)
 			for (size_t s = 0; s < TM_ARRAY_N(shapes); s++)
-				printf("%s %s %zu %016llx\n", device_op_name[multiplying[i]], dtype_name[kit_types[t]], s,
-				       (unsigned long long)hash(2, multiplying[i], kit_types[t], &shapes[s]));
+				if (wanted(kit_types[t], s))
+					printf("%s %s %zu %016llx\n", device_op_name[multiplying[i]], dtype_name[kit_types[t]], s,
+					       (unsigned long long)hash(2, multiplying[i], kit_types[t], &shapes[s]));
 }
 
 /* Output of this program with --hashes under a further variable; to be freed. */
@@ -303,7 +311,7 @@ static void the_environment_of_blas_changes_nothing(void **state)
 	(void)state;
 	for (const char *p = four; *p; p++)
 		lines += *p == '\n';
-	assert_int_equal(lines, TM_ARRAY_N(multiplying) * TM_ARRAY_N(kit_types) * TM_ARRAY_N(shapes));
+	assert_int_equal(lines, TM_ARRAY_N(multiplying) * (TM_ARRAY_N(shapes) + 2 * 2));
 	assert_string_equal(four, none);
 	free(four);
 	free(none);

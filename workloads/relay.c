@@ -91,7 +91,7 @@ static bool in_list(const json_t *list, int64_t step)
 
 static int one_step(struct relay *r, const json_t *body, size_t k, const char *phase, struct tm_err *err)
 {
-	const json_t *loss = json_array_get(json_object_get(body, "loss"), k);
+	const json_t *loss = json_array_get(json_object_get(body, "loss"), k), *scale = json_array_get(json_object_get(body, "scale"), k);
 	struct event_step s = { .i = r->next, .phase = phase, .has_loss = json_is_number(loss) };
 	int64_t live;
 
@@ -102,6 +102,10 @@ static int one_step(struct relay *r, const json_t *body, size_t k, const char *p
 		return tm_fail(err, TM_EINVALID, "step %" PRId64 ": us, tokens, samples and live are numbers, none negative", s.i);
 	if (loss && !s.has_loss && !json_is_null(loss))
 		return tm_fail(err, TM_EINVALID, "step %" PRId64 ": the loss is neither a number nor null", s.i);
+	/* 0 and less stand for no scale at all in our own steps, so they may not pass as one */
+	if (json_object_get(body, "scale") && !(json_number_value(scale) > 0))
+		return tm_fail(err, TM_EINVALID, "step %" PRId64 ": the loss scale is no positive number", s.i);
+	s.scale = json_number_value(scale);
 	s.live = live < 0 ? EVENT_LIVE_UNKNOWN : (uint64_t)live;
 	s.loss = json_number_value(loss);
 	s.skipped = in_list(json_object_get(body, "skipped"), s.i);

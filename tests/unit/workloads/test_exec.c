@@ -115,7 +115,7 @@ static void its_events_are_numbered_anew(void **state)
 	struct worker w = worker_run(SH(
 		"e() { echo \\\"$1\\\" | tr Q '\\\\042' >&3; }; "
 		"e '{QeQ:QstepsQ,QusQ:[5,6],QphaseQ:QwarmupQ}'; "
-		"e '{QeQ:QstepsQ,QusQ:[7,8,9],QtokensQ:[10,10,10],QskippedQ:[3],QseqQ:0}'; "
+		"e '{QeQ:QstepsQ,QusQ:[7,8,9],QtokensQ:[10,10,10],QskippedQ:[3],QscaleQ:[8,8,4],QseqQ:0}'; "
 		"e '{QeQ:QnoteQ,QtextQ:QhiQ}'; "
 		"e '{QeQ:QresultQ,QstepsQ:99,QmetricsQ:{Qmem.reserved.peakQ:5}}'", ""));
 	const json_t *r = worker_result(&w);
@@ -125,6 +125,8 @@ static void its_events_are_numbered_anew(void **state)
 	for (size_t i = 0; i < json_array_size(w.events); i++)
 		assert_int_equal(tm_json_i64(json_array_get(w.events, i), "seq", -1), i);
 	assert_int_equal(tm_json_i64(worker_event(&w, "steps", 1), "i0", -1), 2);
+	assert_null(json_object_get(worker_event(&w, "steps", 0), "scale"));
+	assert_true(json_number_value(json_array_get(json_object_get(worker_event(&w, "steps", 1), "scale"), 2)) == 4);
 	assert_non_null(worker_event(&w, "note", 0));
 	assert_int_equal(tm_json_i64(r, "steps", -1), 3);              /* counted, not claimed */
 	assert_int_equal(tm_json_i64(r, "first", -1), 2);
@@ -166,6 +168,7 @@ static void bad_ends_of_a_program(void **state)
 		{ SH("exit 7", ""), "fail", "cause", "exit", 4 },
 		{ SH("kill -9 $$", ""), "fail", "cause", "signal", 4 },
 		{ SH("echo nonsense >&3; sleep 60", ""), "fail", "cause", "events", 4 },
+		{ SH("echo '{\\\"e\\\":\\\"steps\\\",\\\"us\\\":[5],\\\"scale\\\":[0]}' >&3; sleep 60", ""), "fail", "cause", "events", 4 },
 		{ SH("echo '{\\\"e\\\":\\\"oom\\\",\\\"kind\\\":\\\"device\\\"}' >&3; exit 1", ""), "oom", "kind", "device", 3 },
 		{ SH("echo '{\\\"e\\\":\\\"fail\\\",\\\"cause\\\":\\\"data\\\",\\\"text\\\":\\\"x\\\"}' >&3", ""), "fail", "cause", "data", 4 },
 		{ "{\"workload\":\"exec\",\"params\":{\"command\":[\"no-such-program\"]}}", "refused", "param", "command", 20 },

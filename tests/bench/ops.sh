@@ -1,9 +1,9 @@
 #!/bin/bash
 # Builds tests/bench/ops.c against the objects of a build folder and runs it:
-#   tests/bench/ops.sh BUILD [THREADS [BATCH SEQ WIDTH HEADS LAYERS VOCAB DROPOUT]]
+#   tests/bench/ops.sh BUILD [THREADS [BATCH SEQ WIDTH HEADS LAYERS VOCAB DROPOUT TYPE]]
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
-build=${1:?usage: ops.sh BUILD [THREADS [BATCH SEQ WIDTH HEADS LAYERS VOCAB DROPOUT]]}
+build=${1:?usage: ops.sh BUILD [THREADS [BATCH SEQ WIDTH HEADS LAYERS VOCAB DROPOUT TYPE]]}
 shift
 cmake --build "$build" --target tm_base tm_device tm_device_builtin tm_device_cpu tm_memory >/dev/null
 mapfile -t objects < <(find "$build"/CMakeFiles/tm_device.dir "$build"/CMakeFiles/tm_device_builtin.dir "$build"/CMakeFiles/tm_device_cpu.dir \

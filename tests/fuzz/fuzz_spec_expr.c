@@ -1,7 +1,9 @@
 /* Any text as an expression: parsed, checked, evaluated; a fault always names a character of the text. */
+#include "base/err.h"
 #include "spec/expr.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

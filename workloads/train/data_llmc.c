@@ -2,7 +2,8 @@
  * Token files as llm.c writes them (karpathy/llm.c, dev/data/data_common.py):
  * a header of 256 int32, of which the first three are magic, version and the
  * number of tokens, then the tokens, 16 bits each, all little-endian. The
- * file is mapped: a run reads the windows it draws and nothing else.
+ * file is mapped: a run reads the windows it draws and nothing else. (One that
+ * is cut short under a run ends it by SIGBUS, which shows as a crash.)
  *
  * Token numbers are the tokenizer's. For BERT, PAD, MASK and CLS (256 … 258)
  * are ours and a file that uses them for something else would train on

@@ -139,10 +139,7 @@ static void add_work(json_t *answer, const struct plan_walk *walk, const struct 
 						       "model", walk->model_flops / (double)walk->counted, "done", sum.flops, "recomputed", sum.recomputed));
 	if (timed)
 		json_object_set_new(answer, "time_us", json_real(sum.time_us));
-	if (walk->driver_calls % (uint64_t)walk->counted == 0)
-		set_bytes(answer, "driver_calls", walk->driver_calls / (uint64_t)walk->counted);
-	else
-		json_object_set_new(answer, "driver_calls", json_real((double)walk->driver_calls / (double)walk->counted));
+	json_object_set_new(answer, "driver_calls", json_real(walk->driver_calls));
 }
 
 /* ---- all -------------------------------------------------------------------------- */

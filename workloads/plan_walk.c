@@ -58,12 +58,23 @@ static void mark(struct plan_walk *w, int64_t i)
 		mem_mark_begin(mem, "steady");
 }
 
+/* `window` of the counted steps that were gone through, `last` of the last step, which stands for those that repeat it. */
+static double mean_driver_calls(const struct plan_walk *w, double window, double last)
+{
+	int64_t through = w->steps > w->first ? w->steps - w->first : 0;
+
+	if (w->repeats)
+		return (window + last * (double)(w->job.steps - through)) / (double)w->job.steps;
+	return through ? window / (double)through : last;
+}
+
 static int steps(struct plan_walk *w, struct tm_err *err)
 {
 	const struct workload *workload = w->run.workload;
 	bool varies = workload->varies && workload->varies(w->run.opts);
 	struct mem *mem = w->run.mem;
 	uint64_t before = 0, digest = 0, calls = 0;
+	double window = 0;                /* driver calls in counted steps */
 	int rc = 0;
 
 	for (int64_t i = 0; i < w->last && !w->repeats && !rc; i++) {
@@ -74,10 +85,10 @@ static int steps(struct plan_walk *w, struct tm_err *err)
 		mark(w, i);
 		if (!varies || i <= w->first) {
 			device_reset_account(w->run.dev);
-			calls = driver_calls(mem);
 			w->counted = 0;
 			w->model_flops = 0;
 		}
+		calls = driver_calls(mem);
 		mem_digest_begin(mem);
 		rc = one_step(w, i, err);
 		digest = mem_digest(mem);
@@ -85,11 +96,13 @@ static int steps(struct plan_walk *w, struct tm_err *err)
 			mem_mark_end(mem);
 		w->steps = i + 1;
 		w->counted++;
-		w->driver_calls = driver_calls(mem) - calls;
+		calls = driver_calls(mem) - calls;
+		window += i < w->first ? 0 : (double)calls;
 		w->repeats = !varies && i >= 2 && digest == before;
 		before = digest;
 	}
 	mem_mark_end(mem);
+	w->driver_calls = mean_driver_calls(w, window, (double)calls);
 	return rc;
 }
 

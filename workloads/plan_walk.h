@@ -16,9 +16,9 @@ struct plan_walk {
 	int64_t steps;                    /* gone through */
 	bool repeats;                     /* all later ones do as the last one did */
 	bool cut;                         /* neither that nor all of them: more is asked for than is gone through */
-	int64_t counted;                  /* steps that the device's accounts and the counters below cover */
-	uint64_t driver_calls;
+	int64_t counted;                  /* steps that the device's accounts and model_flops cover */
 	double model_flops;               /* step_result.flops */
+	double driver_calls;              /* a counted step of the run, on average */
 	int64_t steady_step;              /* the step of the run that the mark "steady" began with */
 };
 

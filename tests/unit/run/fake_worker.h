@@ -307,11 +307,16 @@ static int fake_worker(void)
 
 /* ---- for the tests ----------------------------------------------------------- */
 
-/* First thing in main: in the worker this does not return. */
+/*
+ * First thing in main: in the worker this does not return. A worker that is
+ * asked something (--plan, --check) instead of being given a run refuses: it
+ * must never go on to be the test program again.
+ */
 static void fake_main(void)
 {
-	if (getenv("TIDEMARK_TEST_WORKER") && fcntl(3, F_GETFD) >= 0 && getenv("TIDEMARK_RUN")) {
-		int code = fake_worker();
+	if (getenv("TIDEMARK_TEST_WORKER")) {
+		bool run = fcntl(3, F_GETFD) >= 0 && getenv("TIDEMARK_RUN");
+		int code = run ? fake_worker() : 20;
 
 		fflush(NULL);
 		_exit(code);     /* a leak checker's exit code is none of the modes */

@@ -1,6 +1,7 @@
 # What each change does to memory (left) and speed (right). num: rows, power of
 # 1024, largest bytes, largest tokens/s, width of the figures in pixels. Columns:
-# name, indent in pixels, bytes, bytes above, note, tokens/s, tokens/s above, note, failed.
+# name, indent in pixels, bytes, bytes above, note, tokens/s, tokens/s above, note, failed,
+# bytes reserved.
 rows = num(1)
 power = num(2)
 scale = bytes_scale(power)
@@ -34,11 +35,12 @@ set xtics nomirror out scale 0.5 offset 0, 0.4 textcolor rgb black
 set lmargin at screen left / W
 set rmargin at screen (left + panel) / W
 set xrange [0 : to]
-set xlabel "peak reserved memory (" . bytes_unit(power) . ")" textcolor rgb black
+set xlabel "peak allocated memory (" . bytes_unit(power) . ")" textcolor rgb black
 plot data using (0.0):0:(0.0):($3 / scale):($0 - 0.34):($0 + 0.34) with boxxyerror lc rgb faint, \
 	data using (0.0):0:($3 < $4 ? $3 / scale : $4 / scale):($3 < $4 ? $4 / scale : $3 / scale):($0 - 0.34):($0 + 0.34):(better($3, $4)) \
 		with boxxyerror lc rgb variable, \
 	data using ($9 == 1 ? NaN : $3 / scale):($0 - 0.34):(0.0):(0.68) with vectors nohead lc rgb black lw 1.6, \
+	data using ($9 == 1 ? NaN : $10 / scale):($0 - 0.2):(0.0):(0.4) with vectors nohead lc rgb soft lw 1, \
 	data using (to):0:($9 == 1 ? "" : stringcolumn(5)) with labels left offset 0.7, 0 textcolor rgb black, \
 	data using (0.0):0:($9 == 1 ? stringcolumn(5) : "") with labels left offset 0.5, 0 textcolor rgb red
 

@@ -2,6 +2,9 @@
  * What each change of a setting does to memory and speed: one row a
  * configuration, below the one it changes (tree.h). The faint bar is its own
  * value; the coloured piece is the difference from the row it hangs below.
+ * Memory is what was allocated: what an allocator reserves beyond that comes
+ * in segments, which would hide small changes and exaggerate others. It is a
+ * mark of its own.
  */
 #include "draw/plot.h"
 
@@ -25,7 +28,7 @@ static struct sides of(const struct draw_sweep *s, const struct draw_node *node)
 {
 	const struct draw_config *c = &s->configs[node->config];
 
-	return c->ok_n ? (struct sides){ c->peak, c->tokens } : (struct sides){ NAN, NAN };
+	return c->ok_n ? (struct sides){ draw_config_metric(s, c, "mem.allocated.peak"), c->tokens } : (struct sides){ NAN, NAN };
 }
 
 /* A row whose parent did not finish hangs, for its differences, below the nearest ancestor that did. */
@@ -72,6 +75,7 @@ static void row(struct picture *p, const struct draw_sweep *s, const struct draw
 	tsv_real(&p->data, isnan(own.speed) || isnan(from.speed) ? own.speed : from.speed);
 	tsv_text(&p->data, speed.n ? speed.s : " ", 60);
 	tsv_real(&p->data, c->ok_n == 0);
+	tsv_real(&p->data, c->ok_n && !isnan(c->peak) ? c->peak : own.memory);
 	tsv_row(&p->data);
 	tm_str_free(&memory);
 	tm_str_free(&speed);
@@ -91,8 +95,8 @@ static void label_of(const struct draw_sweep *s, const struct draw_tree *t, size
 static void fill(const struct draw_sweep *s, const struct draw_tree *t, struct pictures *out, unsigned number)
 {
 	static const char *const columns[] = {
-		"configuration", "indent px", "reserved bytes", "reserved bytes above", "memory",
-		"tokens/s", "tokens/s above", "speed", "failed",
+		"configuration", "indent px", "allocated bytes", "allocated bytes above", "memory",
+		"tokens/s", "tokens/s above", "speed", "failed", "reserved bytes",
 	};
 	struct picture *p = picture_add(out, "waterfall", number, "waterfall");
 	size_t n = t->n < ROWS_MAX ? t->n : ROWS_MAX;
@@ -106,7 +110,7 @@ static void fill(const struct draw_sweep *s, const struct draw_tree *t, struct p
 
 		label_of(s, t, i, &labels[i]);
 		row(p, s, t, i, &labels[i]);
-		memory = fmax(memory, isnan(v.memory) ? 0 : v.memory);
+		memory = fmax(memory, isnan(v.memory) ? 0 : fmax(v.memory, s->configs[t->v[i].config].peak));
 		speed = fmax(speed, isnan(v.speed) ? 0 : v.speed);
 		widest = fmax(widest, text_width(labels[i].s, PICTURE_FONT) + t->v[i].depth * INDENT_PX);
 	}
@@ -121,7 +125,8 @@ static void fill(const struct draw_sweep *s, const struct draw_tree *t, struct p
 	picture_arg(p, NOTE_PX);
 	tm_str_add(&p->heading, t->name);
 	tm_str_add(&p->caption, "Each row changes what it says in the row it is set in under. Faint: its own figure; the coloured piece: less memory or more speed "
-		   "than that row (green), or more memory or less speed (orange). Percentages are against the first row.");
+		   "than that row (green), or more memory or less speed (orange). The thin mark behind is what the allocator reserved. "
+		   "Percentages are against the first row.");
 	if (n < t->n)
 		tm_str_addf(&p->caption, " The first %zu of %zu configurations; the table below has all.", n, t->n);
 	for (size_t i = 0; i < n; i++)

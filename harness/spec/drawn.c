@@ -13,15 +13,17 @@ bool drawn_many(const struct val *v)
 
 static int add(struct diag *diag, const struct pdef *p, const struct node *node, const char *text, struct val *item)
 {
+	struct pdef one = *p;
 	double v;
 
+	one.drawn = false;
 	item->kind = VAL_INT;
 	if (!text || tm_parse_i64(text, &item->i))
 		return diag_at(diag, node->at, "%s: expected an int as a choice, got '%s'", p->name,
 			       text ? diag_quote(diag, text) : node_kind_name(node));
 	v = (double)item->i;
 	if ((p->has_min && v < p->min) || (p->has_max && v > p->max))
-		return diag_at(diag, node->at, "%s: choice %" PRId64 ": expected %s", p->name, item->i, value_expected(diag, p));
+		return diag_at(diag, node->at, "%s: choice %" PRId64 ": expected %s", p->name, item->i, value_expected(diag, &one));
 	return 0;
 }
 

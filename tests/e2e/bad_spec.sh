@@ -103,6 +103,53 @@ refuse data2.yaml "empty.txt"
 echo short >short.txt
 spec data3.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, data: "text:'"$TMP"'/short.txt"}'
 refuse data3.yaml "short.txt"
+
+# token files: a wrong magic, a version, a cut file, a token too large, too short, a pointer of Git LFS
+tokens() { # NAME MAGIC VERSION SAID TOKEN…
+	python3 - "$@" <<'P'
+import struct, sys
+name, head, tokens = sys.argv[1], [int(v) for v in sys.argv[2:5]], [int(v) for v in sys.argv[5:]]
+open(name, 'wb').write(struct.pack('<3i', *head) + bytes(1012) + struct.pack(f'<{len(tokens)}H', *tokens))
+P
+}
+tokens magic.bin 20240521 1 9 1 2 3 4 5 6 7 8 9
+tokens version.bin 20240520 2 9 1 2 3 4 5 6 7 8 9
+tokens cut.bin 20240520 1 10 1 2 3 4 5 6 7 8 9
+tokens large.bin 20240520 1 9 1 2 3 400 5 6 7 8 9
+tokens brief.bin 20240520 1 8 1 2 3 4 5 6 7 8
+tokens fine.bin 20240520 1 9 1 2 3 4 5 6 7 8 383
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 211224\n' 7 >lfs.bin
+for f in magic:magic version:version cut:truncated "large:token 400 at position 3" brief:short lfs:"git lfs pull" none:"No such file"; do
+	spec llmc.yaml <<<$'workload: gpt\nset:\n  model: gpt-tiny\n  seq: 8\n  data: "llmc:'"$TMP/${f%%:*}"$'.bin"'
+	refuse llmc.yaml "${f#*:}"
+	refuse llmc.yaml "llmc.yaml:7:"
+done
+spec llmc.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: 8, data: "llmc:'"$TMP"$'/fine.bin"}'
+expect 0 tm plan llmc.yaml
+spec llmc.yaml <<<$'workload: bert\nset: {model: bert-tiny, seq: 9, data: "llmc:'"$TMP"$'/large.bin"}'
+refuse llmc.yaml "vocabulary"
+
+# what is drawn in each step: its forms, its range, and no expression about it
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: {choices: []}}'
+refuse drawn.yaml "1 to 64"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: {choises: [64]}}'
+refuse drawn.yaml "did you mean 'choices'"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: {choices: [64, 0]}}'
+refuse drawn.yaml "drawn.yaml:4:44"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: [64, 128]}'
+refuse drawn.yaml "under axes"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: {choices: [64, 9999]}}'
+refuse drawn.yaml "9999"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, batch: {choices: [1, 2]}}'
+refuse drawn.yaml "batch"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny, seq: {choices: [64, 128]}}\nderive: {accum: "256 // seq"}'
+refuse drawn.yaml "drawn per step here"
+spec drawn.yaml <<<$'workload: gpt\nset: {model: gpt-tiny}\naxes: {seq: [64, {choices: [64, 128]}]}'
+refuse drawn.yaml "drawn per step here" --only "seq == 64"
+expect 0 tm plan drawn.yaml
+answers "choices:64,128"
+expect 20 tm plan drawn.yaml -s seq=choices:64,x
+says "'x'"
 refuse /nonexistent.yaml "/nonexistent.yaml"
 
 # several at once

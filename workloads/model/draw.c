@@ -9,6 +9,19 @@ uint32_t draw_u32(uint64_t seed, uint32_t site, uint32_t step, uint64_t index)
 	return random_group(index / 4, seed, site, step).w[index % 4];
 }
 
+void draw_words(uint64_t seed, uint32_t site, uint32_t step, uint64_t index, uint32_t *out, uint64_t n)
+{
+	struct philox block = { { 0 } };
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t at = index + i;
+
+		if (!i || at % 4 == 0)
+			block = random_group(at / 4, seed, site, step);
+		out[i] = block.w[at % 4];
+	}
+}
+
 uint32_t draw_below(uint64_t seed, uint32_t site, uint32_t step, uint64_t index, uint32_t n)
 {
 	return (uint32_t)((uint64_t)draw_u32(seed, site, step, index) * n >> 32);

@@ -20,6 +20,8 @@ enum draw_data { DRAW_TOKENS, DRAW_START, DRAW_CHOSEN, DRAW_HOW, DRAW_REPLACEMEN
 
 /* 32 uniform bits: word `index % 4` of the block (index / 4, site, step). */
 uint32_t draw_u32(uint64_t seed, uint32_t site, uint32_t step, uint64_t index);
+/* out[i] = draw_u32(…, index + i), i < n, at a quarter of the cost. */
+void draw_words(uint64_t seed, uint32_t site, uint32_t step, uint64_t index, uint32_t *out, uint64_t n);
 /* Uniform in [0, n): the upper half of u32 · n; its bias is below n / 2^32. */
 uint32_t draw_below(uint64_t seed, uint32_t site, uint32_t step, uint64_t index, uint32_t n);
 

@@ -150,8 +150,11 @@ static int tokens(const struct data *d, int64_t number, int64_t stride, int32_t 
 	int rc = 0;
 
 	if (!s->token) {
-		for (int64_t t = 0; t < n; t++)
-			out[t] = (int32_t)below(d, DRAW_TOKENS, (uint64_t)(number * stride + t), (uint32_t)d->cfg.vocab);
+		uint32_t *word = (uint32_t *)out;
+
+		draw_words(d->seed, DRAW_SITE_DATA + DRAW_TOKENS, 0, (uint64_t)(number * stride), word, (uint64_t)n);
+		for (int64_t t = 0; t < n; t++)         /* as draw_below */
+			out[t] = (int32_t)((uint64_t)word[t] * (uint64_t)d->cfg.vocab >> 32);
 		return 0;
 	}
 	at = below(d, DRAW_START, (uint64_t)number, (uint32_t)(s->n - (uint64_t)n + 1));

@@ -30,6 +30,12 @@ int64_t data_slots(int64_t seq)
 	return (5 * seq + 31) / 32;
 }
 
+/* No two are equal: the place is the lower half. */
+static uint64_t key(const uint32_t *word, int64_t t)
+{
+	return (uint64_t)word[t] << 32 | (uint64_t)t;
+}
+
 /* Restores the heap (largest on top) below `at`. */
 static void sift(uint64_t *heap, int64_t n, int64_t at)
 {
@@ -61,24 +67,24 @@ void mask_choose(uint64_t seed, uint64_t index, int64_t n, int64_t *chosen)
 {
 	int64_t count = mask_count(n);
 	uint64_t *heap = tm_xmalloc((size_t)count * sizeof *heap);
+	uint32_t *word = tm_xmalloc((size_t)n * sizeof *word);
 
-	for (int64_t t = 0; t < n; t++) {
-		/* no two are equal: the place is the lower half */
-		uint64_t key = (uint64_t)draw_u32(seed, DRAW_SITE_DATA + DRAW_CHOSEN, 0, index + (uint64_t)t) << 32 | (uint64_t)t;
-
-		if (t < count) {
-			heap[t] = key;
-			for (int64_t i = count / 2; t == count - 1 && i-- > 0;)
-				sift(heap, count, i);
-		} else if (key < heap[0]) {
-			heap[0] = key;
-			sift(heap, count, 0);
-		}
+	draw_words(seed, DRAW_SITE_DATA + DRAW_CHOSEN, 0, index, word, (uint64_t)n);
+	for (int64_t t = 0; t < count; t++)
+		heap[t] = key(word, t);
+	for (int64_t i = count / 2; i-- > 0;)
+		sift(heap, count, i);
+	for (int64_t t = count; t < n; t++) {
+		if (key(word, t) >= heap[0])
+			continue;
+		heap[0] = key(word, t);
+		sift(heap, count, 0);
 	}
 	for (int64_t i = 0; i < count; i++)
 		chosen[i] = (int64_t)(heap[i] & UINT32_MAX);
 	qsort(chosen, (size_t)count, sizeof *chosen, ascending);
 	free(heap);
+	free(word);
 }
 
 void data_rows(const int32_t *targets, int64_t n, int64_t seq, int32_t *rows, int32_t *row_targets)

@@ -143,7 +143,7 @@ static void wrong_choices(void **state)
 	refused(HEAD "set: {seq: {choices: [64, x]}}\n", 3, 27, "expected an int as a choice, got 'x'");
 	refused(HEAD "set: {seq: {choices: [64, 1.5]}}\n", 3, 27, "got '1.5'");
 	refused(HEAD "set: {seq: {choices: [64, [1]]}}\n", 3, 27, "got 'a list'");
-	refused(HEAD "set: {seq: {choices: [64, 0]}}\n", 3, 27, "choice 0: expected an int from 1 to 1048576");
+	refused(HEAD "set: {seq: {choices: [64, 0]}}\n", 3, 27, "choice 0: expected an int from 1 to 1048576 (tokens)");
 	refused(HEAD "set: {seq: {choices: [1048577, 64]}}\n", 3, 23, "choice 1048577");
 	refused(HEAD "set: {seq: {choices: [0, x]}}\n", 3, 26, "got 'x'");         /* both are told */
 	refused(HEAD "set: {seq: {choices: [9223372036854775808]}}\n", 3, 23, "expected an int");

@@ -71,9 +71,7 @@ static inline uint16_t bf16_from_f32_random(float x, uint32_t random)
  */
 static inline int16_t split_rest(float x, uint16_t w)
 {
-	uint32_t u = f32_bits(x), rest = u - ((uint32_t)w << 16);
-
-	return (int16_t)(f32_bits_nan(u) ? 0 : rest);
+	return (int16_t)(uint16_t)(f32_bits(x) - ((uint32_t)w << 16));
 }
 
 static inline float split_join(uint16_t w, int16_t rest)

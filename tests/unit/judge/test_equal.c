@@ -50,7 +50,11 @@ static void gradients(void **state)
 
 	(void)state;
 	assert_first(&x, &y, 5, "gradients");
+	/* by step, not by place */
+	y.grads = b + 1;
 	y.grad_n = 2;
+	assert_first(&x, &y, 5, "gradients");
+	y.grads = b;
 	assert_first(&x, &y, -1, NULL);
 	/* the loss comes first where it differs first, or in the same step */
 	y.loss = other;

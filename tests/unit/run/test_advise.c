@@ -139,13 +139,13 @@ static void logits(void **state)
 static void recomputation_that_buys_nothing(void **state)
 {
 	(void)state;
-	followed("gpt", SETTINGS("gpt-tiny", "allocator=raw", "batch=8", "checkpoint=every:4"), "nothing-bought pairs");
+	followed("gpt", SETTINGS("gpt-tiny", "allocator=raw", "batch=4", "checkpoint=every:4"), "nothing-bought pairs");
 }
 
 static void activations(void **state)
 {
 	(void)state;
-	followed("gpt", SETTINGS("gpt-tiny", "allocator=raw", "batch=4", "seq=256"), "pairs activations");
+	followed("gpt", SETTINGS("gpt-tiny", "allocator=raw", "batch=2", "layers=2", "seq=256"), "pairs activations states");
 	/* what counts is what is reserved: under this policy the cheapest ones free no segment */
 	followed("gpt", SETTINGS("gpt-tiny", "batch=8"), "activations");
 }

@@ -42,6 +42,9 @@ static void collapse_and_health_are_told_apart(void **state)
 	assert_int_equal(ask("SELECT v FROM value JOIN metric USING(metric_id)" OF("2") " AND name = 'scale.final'"), 2048);
 	/* each step can be asked for */
 	assert_int_equal(ask("SELECT n FROM series JOIN metric USING(metric_id)" OF("1") " AND name = 'scale' AND codec = 'f64le'"), 4002);
+	/* 65536 and, behind the two overflows, 16384 */
+	assert_int_equal(ask("SELECT hex(data) LIKE '000000000000F040000000000000F040%000000000000D040' FROM series JOIN metric USING(metric_id)"
+			     OF("1") " AND name = 'scale'"), 1);
 	assert_int_equal(ask("SELECT instr(hex(data), '0100000000000000') = 1999 * 16 + 1 FROM series JOIN metric USING(metric_id)"
 			     OF("1") " AND name = 'skipped'"), 1);
 	assert_int_equal(ask("SELECT count(*) FROM value WHERE NOT (abs(v) < 1e300)"), 0);

@@ -65,13 +65,13 @@ static void varying_free(struct varying *v)
 	json_decref(v->workloads);
 }
 
-static int note_rep(void *arg, int n, const char *const *values, const int *types)
+static int note_above_zero(void *arg, int n, const char *const *values, const int *types)
 {
-	int64_t rep;
+	int64_t v;
 
 	(void)n;
 	(void)types;
-	*(bool *)arg = values[0] && !tm_parse_i64(values[0], &rep) && rep > 0;
+	*(bool *)arg = values[0] && !tm_parse_i64(values[0], &v) && v > 0;
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static int note_rep(void *arg, int n, const char *const *values, const int *type
 static bool has_reps(struct store *store, const char *sweep)
 {
 	bool many = false;
-	struct store_sink sink = { .row = note_rep, .arg = &many };
+	struct store_sink sink = { .row = note_above_zero, .arg = &many };
 
 	store_query(store, "SELECT max(rep) FROM run WHERE sweep_id = ?1", &sweep, 1, &sink, NULL);
 	return many;
@@ -88,18 +88,36 @@ static bool has_reps(struct store *store, const char *sweep)
 struct printing {
 	struct table *table;
 	const struct varying *varying;
-	bool many_workloads, many_reps;
+	bool many_workloads, many_reps, planned;
 	size_t n, bad;
 };
 
 /* Columns of the query below, in order. */
-enum { RUN, WORKLOAD, PARAMS, REP, STATUS, KIND, RESERVED, ALLOCATED, TOKENS, STEP, FLAGS, REASON, COLUMN_N };
+enum { RUN, WORKLOAD, PARAMS, REP, STATUS, KIND, RESERVED, ALLOCATED, TOKENS, STEP, FLAGS, REASON, PLANNED, COLUMN_N };
+
+/* Whether any run of the sweep has a plan beside it. */
+static bool has_plans(struct store *store, const char *sweep)
+{
+	bool any = false;
+	struct store_sink sink = { .row = note_above_zero, .arg = &any };
+
+	store_query(store, "SELECT count(*) FROM run JOIN value USING(run_id) JOIN metric USING(metric_id) "
+		    "WHERE sweep_id = ?1 AND name = 'plan.reserved.peak'", &sweep, 1, &sink, NULL);
+	return any;
+}
 
 static double number_or_nan(const char *s)
 {
 	double v;
 
 	return s && !tm_parse_double(s, &v) ? v : NAN;
+}
+
+/* To the byte, which the columns do not show. */
+static void differs(double seen, double planned, struct tm_str *out)
+{
+	if (!isnan(seen) && !isnan(planned) && seen != planned)
+		tm_str_addf(out, "%s%+.0f B against its plan", out->n ? "; " : "", seen - planned);
 }
 
 static int print_row(void *arg, int n, const char *const *values, const int *types)
@@ -126,11 +144,14 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 	store_status_text(values[STATUS], values[KIND], &status);
 	table_text(t, status.s);
 	table_real(t, number_or_nan(values[RESERVED]));
+	if (p->planned)
+		table_real(t, number_or_nan(values[PLANNED]));
 	table_real(t, number_or_nan(values[ALLOCATED]));
 	table_real(t, number_or_nan(values[TOKENS]));
 	table_real(t, number_or_nan(values[STEP]));
 	if (values[FLAGS] && !tm_parse_i64(values[FLAGS], &v))
 		store_flags_text(v, &flags);
+	differs(number_or_nan(values[RESERVED]), number_or_nan(values[PLANNED]), &flags);
 	if (values[REASON]) {
 		tm_str_addf(&flags, "%s%s", flags.n ? "; " : "", values[REASON]);
 		p->bad++;
@@ -150,7 +171,7 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 		"SELECT r.run_id, c.workload, c.params, r.rep, r.status, r.oom, "
 		" max(v.v) FILTER (WHERE m.name = 'mem.reserved.peak'), max(v.v) FILTER (WHERE m.name = 'mem.allocated.peak'), "
 		" max(v.v) FILTER (WHERE m.name = 'throughput.tokens'), max(v.v) FILTER (WHERE m.name = 'step.median'), "
-		" r.flags, r.reason "
+		" r.flags, r.reason, max(v.v) FILTER (WHERE m.name = 'plan.reserved.peak') "
 		"FROM run r JOIN config c USING(config_id) LEFT JOIN value v USING(run_id) LEFT JOIN metric m USING(metric_id) "
 		"WHERE r.sweep_id = ?1 GROUP BY r.run_id ORDER BY c.config_id, r.rep, r.attempt";
 	struct varying varying = { 0 };
@@ -174,6 +195,9 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 		table_column(p.table, "rep", TABLE_INT);
 	table_column(p.table, "status", TABLE_TEXT);
 	table_column(p.table, "reserved peak", TABLE_BYTES);
+	p.planned = cli->format != CLI_TABLE || has_plans(store, sweep);
+	if (p.planned)
+		table_column(p.table, "planned", TABLE_BYTES);
 	table_column(p.table, "allocated peak", TABLE_BYTES);
 	table_column(p.table, "tokens/s", TABLE_REAL);
 	table_column(p.table, "step", TABLE_SECONDS);

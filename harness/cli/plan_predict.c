@@ -31,6 +31,8 @@ static int add_target(struct cli *cli, struct plan_view *view, const char *name,
 	if (rc)
 		cli_print_errors(cli, &errs);
 	tm_errs_free(&errs);
+	if (rc && card != name)          /* it stands in the spec, not in a flag of plan */
+		rc = cli->err.code = TM_ESPEC;
 	if (rc)
 		return rc;
 	view->targets = tm_xrealloc_n(view->targets, view->target_n + 1, sizeof *view->targets);

@@ -104,6 +104,25 @@ static int parse_progress(struct cli *cli, const char *text, enum run_progress *
 	return text ? tm_fail(&cli->err, TM_EUSAGE, "--progress %s: expected auto, plain or none", text) : 0;
 }
 
+/* Before anything is stored: a plan is no run. */
+static int check_devices(struct cli *cli, const struct spec *spec)
+{
+	for (size_t i = 0; spec && i < spec->n; i++) {
+		json_t *params = NULL;
+		const char *device;
+		int rc = tm_json_parse(spec->points[i].params, strlen(spec->points[i].params), &params, &cli->err);
+
+		device = tm_json_str(params, "device", "");
+		if (!rc && tm_starts_with(device, "plan:"))
+			rc = tm_fail(&cli->err, TM_ESPEC, "device %.100s computes nothing, so there is nothing to run (point %zu); "
+				     "`tidemark plan` with the same spec and flags tells what a run would take there", device, i + 1);
+		json_decref(params);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 /* What the runs ended with, as one code; a signal and the store come first (docs/exit-codes.md). */
 static int verdict(struct cli *cli, int rc, const struct run_summary *sum)
 {
@@ -145,7 +164,9 @@ static int execute(struct cli *cli, const struct options *o, const struct spec *
 	struct store *store = NULL;
 	int rc, shown;
 
-	rc = parse_progress(cli, o->progress, &req.progress);
+	rc = check_devices(cli, spec);
+	if (!rc)
+		rc = parse_progress(cli, o->progress, &req.progress);
 	if (!rc && o->trace_dir)
 		rc = tm_mkdirs(o->trace_dir, &cli->err);
 	if (!rc)

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -199,12 +200,46 @@ static void values(struct page *p)
 	page_section(p, "Values", t);
 }
 
+static double value_of(const json_t *run, const char *metric)
+{
+	return tm_json_real(page_at(run, "values", metric), "v", NAN);
+}
+
+/* Peaks that were planned before the run, to the byte. */
+static void planned(struct page *p)
+{
+	static const char *const names[] = { "requested", "allocated", "reserved" };
+	struct table *t = table_new();
+
+	table_column(t, "peak", TABLE_TEXT);
+	table_column(t, "planned", TABLE_BYTES);
+	table_column(t, "measured", TABLE_BYTES);
+	table_column(t, "difference, bytes", TABLE_REAL);
+	for (size_t i = 0; i < TM_ARRAY_N(names); i++) {
+		char plan[40], mem[40];
+		double was, is;
+
+		snprintf(plan, sizeof plan, "plan.%s.peak", names[i]);
+		snprintf(mem, sizeof mem, "mem.%s.peak", names[i]);
+		was = value_of(p->run, plan);
+		is = value_of(p->run, mem);
+		if (isnan(was))
+			continue;
+		table_text(t, names[i]);
+		table_real(t, was);
+		table_real(t, is);
+		table_real(t, is - was);
+		table_row(t);
+	}
+	page_section(p, "Planned and measured", t);
+}
+
 /* ---- events, log, command ----------------------------------------------------------- */
 
 /* These have a section of their own or are made for plots. */
 static bool is_shown_elsewhere(const json_t *event)
 {
-	static const char *const kinds[] = { "peak", "timeline", "mem", "grad", "op", "hello", "result" };
+	static const char *const kinds[] = { "peak", "live", "timeline", "mem", "grad", "op", "hello", "result" };
 
 	for (size_t i = 0; i < TM_ARRAY_N(kinds); i++)
 		if (page_is_event(event, kinds[i]))
@@ -339,6 +374,7 @@ static void page_print(struct page *p)
 	overview(p);
 	parameters(p);
 	values(p);
+	planned(p);
 	page_memory(p);
 	page_operators(p);
 	events(p);

@@ -187,13 +187,15 @@ static void keep_event(struct collect *c, const struct room *room, int64_t t_us,
 	c->event_bytes += n;
 }
 
-static void keep_note(struct collect *c, const struct room *room, const char *text)
+static void keep_note(struct collect *c, const struct room *room, const char *level, const char *text)
 {
 	struct tm_str json = TM_STR_INIT;
 	json_t *body = json_object(), *value = json_string(text);
 
 	json_object_set_new(body, "e", json_string("note"));
 	json_object_set_new(body, "from", json_string("harness"));
+	if (level)
+		json_object_set_new(body, "level", json_string(level));
 	json_object_set_new(body, "text", value ? value : json_string("(a text that is no UTF-8)"));
 	tm_json_canonical(body, &json);
 	keep_event(c, room, 0, "note", json.s, json.n);
@@ -203,7 +205,12 @@ static void keep_note(struct collect *c, const struct room *room, const char *te
 
 void collect_note(struct collect *c, const char *text)
 {
-	keep_note(c, &last_word, text);
+	keep_note(c, &last_word, NULL, text);
+}
+
+void collect_warn(struct collect *c, const char *text)
+{
+	keep_note(c, &last_word, "warning", text);
 }
 
 void collect_close(struct collect *c)
@@ -214,7 +221,7 @@ void collect_close(struct collect *c)
 		return;
 	snprintf(text, sizeof text, "%zu further events were not kept (at most %u a run)",
 		 c->dropped_n, COLLECT_EVENTS_MAX);
-	keep_note(c, &closing, text);
+	keep_note(c, &closing, NULL, text);
 }
 
 /* ---- operators ---------------------------------------------------------------- */

@@ -58,8 +58,9 @@ void collect_free(struct collect *c);
 /* An event_sink; arg is a struct collect. */
 int collect_event(void *arg, const struct event *ev, struct tm_err *err);
 
-/* A remark of the harness, kept like an event of kind "note". */
+/* A remark of the harness, kept like an event of kind "note"; a warning is one of level "warning". */
 void collect_note(struct collect *c, const char *text);
+void collect_warn(struct collect *c, const char *text);
 /* To be called once at the end: says how many events were not kept. */
 void collect_close(struct collect *c);
 

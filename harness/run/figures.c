@@ -12,7 +12,7 @@
 #define CLOCK_SLACK_US 250000
 #define CLOCK_SLACK_SHARE 0.05
 
-static void add(struct figures *f, struct store_value v)
+void figures_add(struct figures *f, struct store_value v)
 {
 	if (f->n == f->cap) {
 		f->cap = f->cap ? 2 * f->cap : 32;
@@ -59,6 +59,8 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 	json_object_foreach((json_t *)reported, name, v) {
 		if (!described(in->metrics, name))
 			return tm_fail(err, TM_EINVALID, "unknown metric %.80s", name);
+		if (!strncmp(name, "plan.", 5))
+			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is the plan's", name);
 		if (judge_computes(name))       /* a worker that reports one itself claims a speed */
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps", name);
 		if (json_number_value(v) < 0 && strncmp(name, "loss.", 5) && strcmp(name, "mem.fragmentation"))
@@ -66,10 +68,10 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 		/* no device has 2^63 bytes, no step does 2^200 of anything */
 		if (json_number_value(v) > (!strcmp(tm_json_str(described(in->metrics, name), "unit", ""), "B") ? 0x1p63 : 0x1p200))
 			return tm_fail(err, TM_EINVALID, "%s is %.3g, which nothing can reach", name, json_number_value(v));
-		add(f, (struct store_value){ .metric = name, .v = json_number_value(v), .n = 1 });
+		figures_add(f, (struct store_value){ .metric = name, .v = json_number_value(v), .n = 1 });
 	}
 	if (in->host_peak_bytes && !find(f, "mem.host.peak"))
-		add(f, (struct store_value){ .metric = "mem.host.peak", .v = (double)in->host_peak_bytes, .n = 1 });
+		figures_add(f, (struct store_value){ .metric = "mem.host.peak", .v = (double)in->host_peak_bytes, .n = 1 });
 	return 0;
 }
 
@@ -219,7 +221,7 @@ static int take_computed(const struct figures_input *in, size_t first, struct fi
 		return TM_EINVALID;
 	n = judge_metrics(&js, m);
 	for (size_t i = 0; i < n; i++)
-		add(f, (struct store_value){ .metric = m[i].name, .v = m[i].v, .n = m[i].n, .has_mad = m[i].has_mad, .mad = m[i].mad });
+		figures_add(f, (struct store_value){ .metric = m[i].name, .v = m[i].v, .n = m[i].n, .has_mad = m[i].has_mad, .mad = m[i].mad });
 	f->tokens_s = js.tokens_s;
 	f->growth = js.growth;
 	f->flags |= js.drifts ? FLAG_DRIFT : 0;

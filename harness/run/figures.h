@@ -32,6 +32,8 @@ struct figures {
 
 /* 0, or TM_EINVALID with the reason; then there is nothing to free. */
 int figures_make(const struct figures_input *in, struct figures *out, struct tm_err *err);
+/* One more, which neither the worker reported nor the steps say (a plan's). */
+void figures_add(struct figures *f, struct store_value v);
 void figures_free(struct figures *f);
 
 #endif

@@ -14,15 +14,17 @@
  */
 #define PORTION 48
 
-/* Jobs without a card end where spec_job ends; with one it goes in before the last brace. */
+/* The job of a run, with what a plan has beside it put in before the last brace. */
 static void add_job(const struct plan_ask *ask, const struct spec_point *point, const struct tm_str *card, struct tm_str *out)
 {
 	spec_job(point, NULL, describe_hash(ask->describe), NULL, out);
-	if (!card->n)
-		return;
 	out->s[--out->n] = '\0';
-	tm_str_add(out, ",\"card\":");
-	tm_str_addn(out, card->s, card->n);
+	if (ask->live)
+		tm_str_addf(out, ",\"live\":%zu", ask->live);
+	if (card->n) {
+		tm_str_add(out, ",\"card\":");
+		tm_str_addn(out, card->s, card->n);
+	}
 	tm_str_addc(out, '}');
 }
 

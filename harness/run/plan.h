@@ -12,6 +12,7 @@ struct plan_ask {
 	const char *work;                 /* path of the worker */
 	const struct describe *describe;
 	const json_t *card;               /* of spec/card.h; NULL: the CPU as this machine has it */
+	size_t live;                      /* tensors at the peak to be told of; 0: as many as are worth reading */
 	/* Called as answers arrive, for somebody who waits; may be NULL. */
 	void (*progress)(void *arg, size_t done, size_t n);
 	void *arg;

@@ -2,11 +2,13 @@
 
 #include "delegated.h"
 #include "equals.h"
+#include "foresee.h"
 #include "outcome.h"
 #include "owner.h"
 #include "progress.h"
 #include "record.h"
 #include "remark.h"
+#include "worked.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -29,6 +31,7 @@ struct carry {
 	struct leftovers leftovers;
 	struct progress progress;
 	struct equals equals;
+	struct foresight foresight;
 	char *cgroup, *log_dir;
 	int64_t start_us, beat_us;
 };
@@ -159,9 +162,52 @@ static int stuck(struct carry *c, const struct sweep_item *item, const struct at
 		       *device ? device : "the device", c->s->uuid);
 }
 
+/* The plan of the next run; those of the ones behind it are made with it. */
+static const json_t *plan_of(struct carry *c, const struct sweep_item *item)
+{
+	struct tm_str line = TM_STR_INIT;
+	char *why;
+	const json_t *plan = foresee(&c->foresight, c->s->items, c->s->n, (size_t)(item - c->s->items), &why);
+
+	if (why && c->progress.lines) {
+		tm_str_addf(&line, "runs have no plans beside them: %s", why);
+		progress_say(&c->progress, line.s);
+	}
+	free(why);
+	tm_str_free(&line);
+	return plan;
+}
+
+static void compare_with_plan(struct carry *c, const struct sweep_item *item, const json_t *plan, struct attempt *a, struct outcome *o)
+{
+	struct tm_str line = TM_STR_INIT;
+	char *differs;
+
+	foresee_compare(plan, item, a, o, &differs);
+	if (differs && c->progress.lines) {
+		tm_str_addf(&line, "run %" PRId64 " is not as planned: %s", item->run_id, differs);
+		progress_say(&c->progress, line.s);
+	}
+	free(differs);
+	tm_str_free(&line);
+}
+
+/* A run that says it succeeded and did not do the work of its plan, or another. */
+static void check_work(const json_t *plan, const struct attempt *a, struct outcome *o)
+{
+	struct tm_str why = TM_STR_INIT, reason = TM_STR_INIT;
+
+	if (!strcmp(o->status, "ok") && !worked_as_planned(&a->collect, plan, &why)) {
+		tm_str_addf(&reason, "it did other work than planned: %s", why.s);
+		outcome_invalid(o, "work", reason.s);
+	}
+	tm_str_free(&why);
+	tm_str_free(&reason);
+}
+
 /* Judges, stores, shows. */
 static int finish_run(struct carry *c, const struct sweep_item *item, struct attempt *a, const json_t *params,
-		      const char *log, struct tm_err *err)
+		      const json_t *plan, const char *log, struct tm_err *err)
 {
 	const json_t *description = describe_json(c->s->req->describe);
 	struct outcome_input in = {
@@ -174,10 +220,12 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 	int rc;
 
 	outcome_decide(&in, &o);
+	check_work(plan, a, &o);
 	remark_growth(&a->collect, &o.figures);
 	rc = equals_end(&c->equals, item->run_id, o.status, &a->collect, &verdict, err);
 	if (verdict.reason)
 		outcome_invalid(&o, EQUALS_CAUSE, verdict.reason);
+	compare_with_plan(c, item, plan, a, &o);
 	if (!rc)
 		rc = record_run(c->s->req->store, item->run_id, a, &o, &verdict, log, &stop, err);
 	count(c, o.status);
@@ -207,6 +255,7 @@ static int run_item(struct carry *c, const struct sweep_item *item, struct tm_er
 {
 	const struct sweep *s = c->s;
 	struct tm_str job = TM_STR_INIT, run_id = TM_STR_INIT, log = TM_STR_INIT;
+	const json_t *plan = plan_of(c, item);
 	json_t *params = NULL;
 	struct attempt a;
 	int64_t tick_us = progress_tick_us(&c->progress);
@@ -238,7 +287,7 @@ static int run_item(struct carry *c, const struct sweep_item *item, struct tm_er
 	if (a.guarded.lost)
 		delegated_end_run(c->cgroup, run_id.s);
 	note_leftovers(&a);
-	rc = finish_run(c, item, &a, params, log.s, err);
+	rc = finish_run(c, item, &a, params, plan, log.s, err);
 	attempt_free(&a);
 out:
 	json_decref(params);
@@ -370,8 +419,10 @@ int sweep_carry_out(const struct sweep *s, struct run_summary *out, struct tm_er
 	c.cgroup = delegated_open();
 	progress_init(&c.progress, s->req->progress, s->req->color, s->req->verbose, s->n);
 	rc = equals_init(&c.equals, s->req->store, s->req->describe, s->id, err);
+	foresight_init(&c.foresight, s->req);
 	rc = rc ? rc : run_all(&c, err);
 	rc = end_sweep(&c, rc, err);
+	foresight_fini(&c.foresight);
 	equals_fini(&c.equals);
 	delegated_close(c.cgroup);
 	leftovers_fini(&c.leftovers);

@@ -317,7 +317,7 @@ const char *card_name_at(size_t i)
 
 static int unknown(const char *name, struct tm_errs *errs)
 {
-	const char *names[64], *near;
+	const char *names[64] = { NULL }, *near;
 	struct tm_str list = TM_STR_INIT;
 	struct tm_err err = { 0 };
 	size_t n = card_n() < TM_ARRAY_N(names) ? card_n() : TM_ARRAY_N(names);
@@ -327,6 +327,8 @@ static int unknown(const char *name, struct tm_errs *errs)
 		tm_str_addf(&list, "%s%s", i ? i + 1 == n ? " and " : ", " : "", names[i]);
 	}
 	near = tm_nearest(name, names, n);
+	for (size_t i = 0; !near && i < n; i++)          /* "h200" */
+		near = *name && tm_starts_with(names[i], name) ? names[i] : NULL;
 	tm_fail(&err, TM_EUSAGE, "no device file for %.80s%s%s%s; known are %s, or give the path of a .yaml file", name,
 		near ? ", did you mean " : "", near ? near : "", near ? "?" : "", list.s);
 	tm_str_free(&list);

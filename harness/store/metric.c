@@ -21,6 +21,9 @@ static const struct builtin { const char *name, *unit, *better; int exact; } bui
 	{ "loss.first", "nats", "none", 0 },
 	{ "loss.final", "nats", "lower", 0 },
 	{ "scale.final", "1", "none", 0 },
+	{ "plan.requested.peak", "B", "lower", 1 },
+	{ "plan.allocated.peak", "B", "lower", 1 },
+	{ "plan.reserved.peak", "B", "lower", 1 },
 	/* series only */
 	{ "step.time", "us", "lower", 0 },
 	{ "loss", "nats", "none", 0 },

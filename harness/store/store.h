@@ -121,7 +121,7 @@ int store_run_end(struct store *st, const struct store_run_result *r, struct tm_
  * Metrics are registered from the description before values are written
  * (idempotent; the description has the last word about units). Known from the
  * start, for the harness: step.median step.p99 throughput.* mem.growth
- * mem.growth.eval mem.host.peak loss.first loss.final scale.final, and the series step.time
+ * mem.growth.eval mem.host.peak loss.first loss.final scale.final plan.*, and the series step.time
  * (us), loss, mem.live, scale (of the loss), skipped (1: the step's update was not taken).
  */
 int store_metrics_register(struct store *st, const json_t *metrics, struct tm_err *err);

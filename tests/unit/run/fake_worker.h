@@ -264,6 +264,26 @@ static int fake_highest_fd(void)
 	return highest;
 }
 
+/* `--plan`: nothing is planned but how often an operator is called, where a job says so. */
+static int fake_planner(void)
+{
+	struct tm_str jobs = TM_STR_INIT, out = TM_STR_INIT;
+	json_t *list, *answers = json_array();
+
+	if (tm_read_fd(0, 1 << 20, &jobs, NULL) || tm_json_parse(jobs.s, jobs.n, &list, NULL))
+		return 20;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		int64_t calls = tm_json_i64(json_object_get(json_array_get(list, i), "params"), "planned_calls", 0);
+
+		json_array_append_new(answers, !calls ? json_pack("{s:s}", "unplanned", "a fake") :
+			json_pack("{s:b,s:i,s:[{s:s,s:i,s:i,s:i}],s:[{s:s,s:s,s:I,s:i}]}", "repeats", 1, "steps", 3,
+				  "peaks", "name", "run", "requested", 1000, "allocated", 1024, "reserved", 2048,
+				  "ops", "name", "fake_op", "phase", "forward", "calls", calls, "flops", 5));
+	}
+	tm_json_canonical(answers, &out);
+	return tm_write_fd(1, out.s, out.n, NULL) ? 9 : 0;
+}
+
 static int fake_worker(void)
 {
 	static const char *const hangs[] = { "sleep", "spin", "ignore-term", "stop", "close-stdout", "half-line", "chatter", NULL };
@@ -297,6 +317,8 @@ static int fake_worker(void)
 		return 0;
 	}
 	fake_steps(tm_json_i64(params, "step_us", 100), tm_json_i64(params, "twist", -1));
+	if (tm_json_i64(params, "calls", 0))
+		fake_event("op", "\"name\":\"fake_op\",\"phase\":\"forward\",\"calls\":%" PRId64 ",\"flops\":20", tm_json_i64(params, "calls", 0));
 	if (json_object_get(params, "twist_gradient"))
 		fake_gradients(tm_json_i64(params, "twist_gradient", -1));
 	/* as long as there is such a file the run does not end */
@@ -308,15 +330,14 @@ static int fake_worker(void)
 /* ---- for the tests ----------------------------------------------------------- */
 
 /*
- * First thing in main: in the worker this does not return. A worker that is
- * asked something (--plan, --check) instead of being given a run refuses: it
- * must never go on to be the test program again.
+ * First thing in main: in the worker this does not return, whether it is given
+ * a run or asked for plans. It must never go on to be the test program again.
  */
 static void fake_main(void)
 {
 	if (getenv("TIDEMARK_TEST_WORKER")) {
 		bool run = fcntl(3, F_GETFD) >= 0 && getenv("TIDEMARK_RUN");
-		int code = run ? fake_worker() : 20;
+		int code = run ? fake_worker() : fake_planner();
 
 		fflush(NULL);
 		_exit(code);     /* a leak checker's exit code is none of the modes */

@@ -8,14 +8,26 @@
 #include "run/run.h"
 
 
+/*
+ * What the fake worker is said to use. "device": then its runs are planned and
+ * compared with each other.
+ */
+static const char *fixture_uses = "\"memory\"";
+
 static struct describe *fixture_describe(void)
 {
+	struct tm_str text = TM_STR_INIT;
+	struct describe *d;
+
 	/* what makes the fake worker lie is unhashed, so that liars and honest runs are one group */
-	return describe_load("{\"v\":1,\"workloads\":[{\"name\":\"fake\",\"uses\":[\"memory\",\"device\"],\"params\":["
+	tm_str_addf(&text, "{\"v\":1,\"workloads\":[{\"name\":\"fake\",\"uses\":[%s],\"params\":[", fixture_uses);
+	tm_str_add(&text,
 		"{\"name\":\"point\",\"type\":\"int\",\"default\":0,\"unhashed\":true},"
 		"{\"name\":\"mode\",\"type\":\"text\",\"default\":\"ok\",\"unhashed\":true},"
 		"{\"name\":\"twist\",\"type\":\"int\",\"default\":-1,\"unhashed\":true},"
 		"{\"name\":\"twist_gradient\",\"type\":\"int\",\"default\":-1,\"unhashed\":true},"
+		"{\"name\":\"planned_calls\",\"type\":\"int\",\"default\":0,\"unhashed\":true},"
+		"{\"name\":\"calls\",\"type\":\"int\",\"default\":0,\"unhashed\":true},"
 		"{\"name\":\"gate\",\"type\":\"text\",\"default\":\"\",\"unhashed\":true},"
 		"{\"name\":\"batch\",\"type\":\"int\",\"default\":1},"
 		"{\"name\":\"deterministic\",\"type\":\"bool\",\"default\":false},"
@@ -24,6 +36,9 @@ static struct describe *fixture_describe(void)
 		"{\"name\":\"mem.requested.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.allocated.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.reserved.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true}]}");
+	d = describe_load(text.s);
+	tm_str_free(&text);
+	return d;
 }
 
 /* params: one text a point, members without braces. NULL ends. */

@@ -219,6 +219,25 @@ static void a_resumed_sweep_goes_on_comparing(void **state)
 	fixture_spec_free(spec);
 }
 
+/* Planned: nine calls a step; done in four. */
+static void work_that_was_not_done(void **state)
+{
+	static const char *const params[] = {
+		NONE ",\"planned_calls\":9,\"calls\":36", BLOCK ",\"planned_calls\":9,\"calls\":32", GELU ",\"calls\":32", NULL,
+	};
+	struct run_summary sum;
+
+	(void)state;
+	run_new(params, &listed, &sum);
+	assert_point(0, "ok");
+	assert_point(1, "invalid work it did other work than planned: fake_op in forward: 8 calls a step, planned 9");
+	assert_point(2, "ok");         /* nothing was planned for it */
+	/* one that did not do its work is no reference */
+	run_new((const char *const[]){ NONE ",\"planned_calls\":9,\"calls\":32,\"twist\":0", BLOCK, GELU, NULL }, &listed, &sum);
+	assert_int_equal(sum.ok, 2);
+	assert_int_equal(sum.invalid, 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -231,10 +250,12 @@ int main(void)
 		cmocka_unit_test(repetitions_are_compared),
 		cmocka_unit_test(who_is_not_compared),
 		cmocka_unit_test(a_resumed_sweep_goes_on_comparing),
+		cmocka_unit_test(work_that_was_not_done),
 	};
 	int rc;
 
 	fake_main();
+	fixture_uses = "\"memory\",\"device\"";
 	fixture_setup();
 	rc = cmocka_run_group_tests(tests, NULL, NULL);
 	fixture_remove();

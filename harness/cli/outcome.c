@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/advice.h"
 #include "cli/param_text.h"
 #include "cli/table.h"
 
@@ -206,6 +207,8 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 	if (!rc) {
 		table_print(p.table, cli->format == CLI_CMD ? CLI_TABLE : cli->format,
 			    table_width(), &out);
+		if (cli->format == CLI_TABLE && cli->verbose >= 0)
+			advice_after_run(cli, store, sweep_id, &out);
 		rc = request_answer(cli, r, &out);
 		if (cli->verbose >= 0)
 			fprintf(stderr, "sweep %" PRId64 " is in %s; `tidemark report` draws it, `tidemark show RUN` tells one run\n",

@@ -124,6 +124,12 @@ static size_t look_back(struct cli *cli, struct plan_view *view, double *seconds
 	return n;
 }
 
+/* One point is looked at closely; many only if somebody asks for it. */
+static bool has_pages(const struct cli *cli, const struct plan_view *view)
+{
+	return view->spec->n == 1 || cli->verbose > 0;
+}
+
 static void for_people(struct cli *cli, const struct plan_view *view, double known_s, size_t known_n, struct tm_str *out)
 {
 	plan_table(cli, view, out);
@@ -132,9 +138,8 @@ static void for_people(struct cli *cli, const struct plan_view *view, double kno
 		plan_remarks(view, out);
 	steps_left(view->spec, out);
 	cost(view->spec, known_s, known_n, out);
-	for (size_t i = 0; view->predicted && i < view->row_n; i++)
-		if (view->spec->n == 1 || cli->verbose > 0)
-			plan_page(cli, view, &view->rows[i], out);
+	for (size_t i = 0; view->predicted && has_pages(cli, view) && i < view->row_n; i++)
+		plan_page(cli, view, &view->rows[i], out);
 	if (cli->verbose > 0)
 		origins(view->spec, out);
 }
@@ -146,6 +151,10 @@ static int answer(struct cli *cli, const struct request *r, const struct plan_op
 	size_t known_n;
 	int rc = o->no_predict ? 0 : plan_predict(cli, view);
 
+	if (rc)
+		return rc;
+	if (view->predicted && has_pages(cli, view))
+		rc = plan_advise(cli, view);
 	if (rc)
 		return rc;
 	known_n = look_back(cli, view, &known_s);

@@ -49,6 +49,22 @@ static json_t *fit_json(const struct plan_row *row)
 	return o;
 }
 
+static json_t *advice_json(const struct advice *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < a->n; i++) {
+		json_t *o = json_object();
+
+		json_object_set_new(o, "rule", json_string(a->v[i].rule));
+		json_object_set_new(o, "set", json_string(a->v[i].set));
+		json_object_set_new(o, "text", json_string(a->v[i].text));
+		set_real(o, "gain", a->v[i].gain_bytes);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 static json_t *row_json(const struct plan_view *view, const struct plan_row *row)
 {
 	const struct spec_point *p = &view->spec->points[row->point];
@@ -71,6 +87,7 @@ static json_t *row_json(const struct plan_view *view, const struct plan_row *row
 	json_object_set_new(o, "planned for", json_string(row->target->name));
 	json_object_set_new(o, "fit", fit_json(row));
 	json_object_set(o, "plan", row->fitted.answer);
+	json_object_set_new(o, "advice", advice_json(&row->advice));
 	return o;
 }
 

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/advice.h"
 #include "cli/show_page.h"
 
 #include <math.h>
@@ -31,6 +32,13 @@ static void heading(struct page *p, const struct plan_view *view, const struct p
 	tm_str_add(&p->out, "\n\n");
 }
 
+static void flops_text(double flops, struct tm_str *out)
+{
+	double unit = flops < 1e12 ? 1e9 : 1e12, v = flops / unit;
+
+	tm_str_addf(out, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, unit < 1e12 ? "GFLOP" : "TFLOP");
+}
+
 static void sentences(struct page *p, const struct plan_row *row)
 {
 	double time_us = tm_json_real(row->fitted.answer, "time_us", 0), flops = tm_json_real(json_object_get(row->fitted.answer, "flops"), "done", 0);
@@ -49,8 +57,7 @@ static void sentences(struct page *p, const struct plan_row *row)
 	tm_str_reset(&s);
 	if (flops > 0) {
 		tm_str_add(&s, "a step does ");
-		table_real_text(round(flops / 1e7) / 100, &s);
-		tm_str_add(&s, " GFLOP");
+		flops_text(flops, &s);
 		if (again > 0)
 			tm_str_addf(&s, ", %.0f %% of it to make again what was not kept", 100 * again / flops);
 		if (time_us > 0)
@@ -198,6 +205,10 @@ void plan_page(struct cli *cli, const struct plan_view *view, const struct plan_
 		holders(&page, row);
 		operators(&page, row);
 		parts(&page, row);
+		if (row->advice.n) {
+			page_heading(&page, "What would change something (each on top of those above it)");
+			advice_lines(&row->advice, &page.out);
+		}
 	}
 	tm_str_addn(out, page.out.s, page.out.n);
 	tm_str_free(&page.out);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "run/plan.h"
+#include "run/advise.h"
 #include "spec/card.h"
 
 #include <math.h>
@@ -114,8 +114,10 @@ void plan_view_free(struct plan_view *view)
 		free(view->targets[i].name);
 		json_decref(view->targets[i].card);
 	}
-	for (size_t i = 0; i < view->row_n; i++)
+	for (size_t i = 0; i < view->row_n; i++) {
 		fitted_free(&view->rows[i].fitted, 1);
+		advice_free(&view->rows[i].advice);
+	}
 	free(view->targets);
 	free(view->rows);
 }
@@ -179,5 +181,20 @@ int plan_predict(struct cli *cli, struct plan_view *view)
 	if (w.painted)
 		fputs("\r\033[K", stderr);
 	view->predicted = !rc;
+	return rc;
+}
+
+int plan_advise(struct cli *cli, struct plan_view *view)
+{
+	struct plan_ask ask = { .work = cli->work, .describe = cli_describe() };
+	int rc = 0;
+
+	for (size_t i = 0; i < view->row_n && !rc; i++) {
+		struct plan_row *row = &view->rows[i];
+
+		ask.card = row->target->card;
+		if (row->fitted.fit.peak)
+			rc = advise_point(&ask, &view->spec->points[row->point], row->fitted.answer, &row->advice, &cli->err);
+	}
 	return rc;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/request.h"
 #include "cli/table.h"
+#include "judge/advice.h"
 #include "run/fit.h"
 
 /* A device that points are planned for. */
@@ -19,6 +20,7 @@ struct plan_row {
 	size_t point;                     /* index in the spec */
 	const struct plan_target *target;
 	struct fitted fitted;             /* zeroes: not asked */
+	struct advice advice;             /* where a page is shown */
 	double last_s;                    /* what the newest good run took; NAN: never run */
 };
 
@@ -41,6 +43,8 @@ struct plan_view {
 int plan_targets(struct cli *cli, const struct spec *spec, const struct cli_list *devices, struct plan_view *view);
 /* Asks the worker about all rows. TM_EENV. */
 int plan_predict(struct cli *cli, struct plan_view *view);
+/* And for each row what would change something; a few worker calls a row. TM_EENV. */
+int plan_advise(struct cli *cli, struct plan_view *view);
 void plan_view_free(struct plan_view *view);
 
 /* ---- plan_table.c, plan_page.c, plan_json.c ------------------------------------- */

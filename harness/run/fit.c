@@ -348,7 +348,7 @@ void fit_dominant_text(const json_t *answer, struct tm_str *out)
 	else
 		tm_str_addf(out, "%s hold", largest);
 	tm_str_addf(out, " %.0f %% of the peak", 100 * bytes / sum);
-	if (most && tm_json_real(most, "bytes", 0) < bytes)
+	if (most && tm_json_real(most, "bytes", 0) < 0.95 * bytes)
 		tm_str_addf(out, " (%s of %s alone %.0f %%)", text_or(most, "name"), text_or(most, "op"),
 			    100 * tm_json_real(most, "bytes", 0) / sum);
 	tm_str_addf(out, ", which lies in %s at %s", text_or(run, "phase"), text_or(run, "op"));

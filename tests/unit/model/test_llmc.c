@@ -222,6 +222,7 @@ static void a_token_outside_the_vocabulary_has_a_position(void **state)
 	put_tokens(tokens, 1000);
 	refused(gpt(384), 8, "token 384 at position 777 is outside the vocabulary of 384");
 	refused(gpt(383), 8, "token 383 at position 123 is outside the vocabulary of 383");
+	refused(gpt(500), 8, "token 500 at position 900");
 	assert_ok(check(gpt(501), 8, &err), &err);
 }
 

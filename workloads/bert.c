@@ -38,9 +38,10 @@ static int init(struct run *run, struct tm_err *err)
 static void describe(json_t *workload)
 {
 	json_object_set_new(workload, "presets", json_pack("{s:o}", "model", model_presets_describe(MODEL_BERT)));
-	json_object_set_new(workload, "examples", json_pack("[s,s]",
+	json_object_set_new(workload, "examples", json_pack("[s,s,s]",
 		"tidemark run bert -s model=bert-tiny -a batch=8,16,32",
-		"tidemark run bert -s model=bert-tiny -s data=text:/usr/share/common-licenses -a checkpoint=none,block"));
+		"tidemark run bert -s model=bert-tiny -s data=text:/usr/share/common-licenses -a checkpoint=none,block",
+		"tidemark run bert -s model=bert-tiny -s lengths=random -a mlm_positions=all,masked -a precision=fp32,bf16"));
 }
 
 static const struct workload bert = {

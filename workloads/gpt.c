@@ -33,9 +33,10 @@ static int init(struct run *run, struct tm_err *err)
 static void describe(json_t *workload)
 {
 	json_object_set_new(workload, "presets", json_pack("{s:o}", "model", model_presets_describe(MODEL_GPT)));
-	json_object_set_new(workload, "examples", json_pack("[s,s]",
+	json_object_set_new(workload, "examples", json_pack("[s,s,s]",
 		"tidemark run gpt -s model=gpt-tiny -a batch=2,4,8",
-		"tidemark run gpt -s model=gpt-tiny -s data=text:/usr/share/common-licenses -a checkpoint=none,block"));
+		"tidemark run gpt -s model=gpt-tiny -s data=text:/usr/share/common-licenses -a checkpoint=none,block",
+		"tidemark plan gpt -a precision=fp32,bf16 -a attention=materialised,flash -a checkpoint=none,gelu+ln,block"));
 }
 
 static const struct workload gpt = {

@@ -193,11 +193,11 @@ static void compare_with_plan(struct carry *c, const struct sweep_item *item, co
 }
 
 /* A run that says it succeeded and did not do the work of its plan, or another. */
-static void check_work(const json_t *plan, const struct attempt *a, struct outcome *o)
+static void check_work(const json_t *plan, const struct sweep_item *item, const struct attempt *a, struct outcome *o)
 {
 	struct tm_str why = TM_STR_INIT, reason = TM_STR_INIT;
 
-	if (!strcmp(o->status, "ok") && !worked_as_planned(&a->collect, plan, &why)) {
+	if (!strcmp(o->status, "ok") && !worked_as_planned(&a->collect, plan, &item->measure, &why)) {
 		tm_str_addf(&reason, "it did other work than planned: %s", why.s);
 		outcome_invalid(o, "work", reason.s);
 	}
@@ -220,7 +220,7 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 	int rc;
 
 	outcome_decide(&in, &o);
-	check_work(plan, a, &o);
+	check_work(plan, item, a, &o);
 	remark_growth(&a->collect, &o.figures);
 	rc = equals_end(&c->equals, item->run_id, o.status, &a->collect, &verdict, err);
 	if (verdict.reason)

@@ -18,14 +18,21 @@ static bool steps_are_equal(const struct collect_steps *s, size_t first)
 	return true;
 }
 
-bool worked_as_planned(const struct collect *c, const json_t *plan, struct tm_str *why)
+/* What it says of a step holds for the mean of the run's: all steps are alike, or it went through the very same ones. */
+static bool speaks_for_all(const json_t *plan, const struct spec_measure *m)
+{
+	return json_is_true(json_object_get(plan, "repeats")) ||
+	       (m->warmup_min == m->warmup_max && tm_json_i64(plan, "steps", 0) == m->warmup_min + m->steps);
+}
+
+bool worked_as_planned(const struct collect *c, const json_t *plan, const struct spec_measure *measure, struct tm_str *why)
 {
 	size_t first = (size_t)tm_json_i64(c->result, "first", 0), n = 0;
 	int64_t steps = tm_json_i64(c->result, "steps", 0);
 	struct judge_op *done;
 	bool same;
 
-	if (!json_is_true(json_object_get(plan, "repeats")) || !json_array_size(json_object_get(plan, "ops")) || steps < 1 ||
+	if (!json_array_size(json_object_get(plan, "ops")) || !speaks_for_all(plan, measure) || steps < 1 ||
 	    !steps_are_equal(&c->steps, first))
 		return true;
 	done = tm_xcalloc(c->op_n + 1, sizeof *done);

@@ -404,6 +404,8 @@ static void table_of(struct search *s, struct tm_str *out)
 
 static void sentences(struct search *s, struct tm_str *out)
 {
+	struct tm_str step = TM_STR_INIT;
+
 	for (size_t i = 0; i < s->n; i++) {
 		const struct largest *l = &s->found[i];
 		const struct plan_row *row = row_of(s, i);
@@ -426,10 +428,12 @@ static void sentences(struct search *s, struct tm_str *out)
 		tm_str_free(&free_part);
 	}
 	plan_remark_devices(&s->view, out);
+	value_text(s, s->spec->workload, s->step, &step);
 	if (s->step_of_axis)
-		tm_str_addf(out, "in steps of %" PRId64 ", as the axis of the spec goes; --largest %s:1 looks at every value\n", s->step, s->param);
+		tm_str_addf(out, "in steps of %s, as the axis of the spec goes; --largest %s:1 looks at every value\n", step.s, s->param);
 	else if (s->step > 1)
-		tm_str_addf(out, "in steps of %" PRId64 "\n", s->step);
+		tm_str_addf(out, "in steps of %s\n", step.s);
+	tm_str_free(&step);
 	tm_str_addf(out, "%zu values planned, none extrapolated\n", s->planned_n);
 }
 

@@ -78,10 +78,13 @@ expect 23 tm query "SELECT * FROM rum"
 says "run"
 
 # what a command would ignore it refuses
-for c in devices allocators schema env; do
+for c in allocators schema env; do
 	expect 64 tm $c zz
 	says "takes no arguments"
 done
+expect 64 tm devices zz
+says "known are"
+expect 64 tm devices cpu zz
 expect 64 tm run --resume -a batch=1
 says "takes no -a"
 expect 64 tm run --resume -n

@@ -47,7 +47,9 @@ esac
 # a report draws only what is left
 if command -v gnuplot >/dev/null; then
 	expect 0 tm report --out page
-	grep -l 'checkpoint=block' page/data/front*.tsv >/dev/null && ! grep -q 'invalid' page/data/front*.tsv &&
-		fail "a withdrawn run is a point of the front"
+	equal "$(awk -F'\t' '$2 != "" && NR > 1' page/data/front.tsv | wc -l)" 1 "points of the front"
+	awk -F'\t' '/block/ && $7 == "invalid" && $2 == "" && $3 == ""' page/data/front.tsv | grep -q . ||
+		fail "the withdrawn run is not told without figures: $(cat page/data/front.tsv)"
+	grep -q block page/data/loss.tsv && fail "a curve of a withdrawn run"
 fi
 finish

@@ -10,10 +10,11 @@
 #endif
 
 CPU_CLONES
-static void from_bf16(float *restrict out, const uint16_t *restrict in, int64_t n)
+static void from_bf16(float *restrict out, const uint16_t *restrict in, int64_t rows, int64_t n, int64_t stride)
 {
-	for (int64_t i = 0; i < n; i++)
-		out[i] = bf16_to_f32(in[i]);
+	for (int64_t r = 0; r < rows; r++, in += stride, out += n)
+		for (int64_t i = 0; i < n; i++)
+			out[i] = bf16_to_f32(in[i]);
 }
 
 CPU_CLONES
@@ -24,10 +25,11 @@ static void to_bf16(uint16_t *restrict out, const float *restrict in, int64_t n)
 }
 
 CPU_CLONES
-static void from_f16_plain(float *restrict out, const uint16_t *restrict in, int64_t n)
+static void from_f16_plain(float *restrict out, const uint16_t *restrict in, int64_t rows, int64_t n, int64_t stride)
 {
-	for (int64_t i = 0; i < n; i++)
-		out[i] = f16_to_f32(in[i]);
+	for (int64_t r = 0; r < rows; r++, in += stride, out += n)
+		for (int64_t i = 0; i < n; i++)
+			out[i] = f16_to_f32(in[i]);
 }
 
 CPU_CLONES
@@ -43,14 +45,16 @@ static void to_f16_plain(uint16_t *restrict out, const float *restrict in, int64
  */
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx,f16c")))
-static void from_f16_f16c(float *restrict out, const uint16_t *restrict in, int64_t n)
+static void from_f16_f16c(float *restrict out, const uint16_t *restrict in, int64_t rows, int64_t n, int64_t stride)
 {
-	int64_t i = 0;
+	for (int64_t r = 0; r < rows; r++, in += stride, out += n) {
+		int64_t i = 0;
 
-	for (; i + 8 <= n; i += 8)
-		_mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + i))));
-	for (; i < n; i++)
-		out[i] = f16_to_f32(in[i]);
+		for (; i + 8 <= n; i += 8)
+			_mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + i))));
+		for (; i < n; i++)
+			out[i] = f16_to_f32(in[i]);
+	}
 }
 
 __attribute__((target("avx,f16c")))
@@ -64,9 +68,9 @@ static void to_f16_f16c(uint16_t *restrict out, const float *restrict in, int64_
 		out[i] = f16_from_f32(in[i]);
 }
 
-static void from_f16(float *out, const uint16_t *in, int64_t n)
+static void from_f16(float *out, const uint16_t *in, int64_t rows, int64_t n, int64_t stride)
 {
-	(__builtin_cpu_supports("f16c") ? from_f16_f16c : from_f16_plain)(out, in, n);
+	(__builtin_cpu_supports("f16c") ? from_f16_f16c : from_f16_plain)(out, in, rows, n, stride);
 }
 
 static void to_f16(uint16_t *out, const float *in, int64_t n)
@@ -104,14 +108,22 @@ static _Noreturn void no_number(enum dtype dtype)
 	BUG("conversion between f32 and %s", dtype < DT_N ? dtype_name[dtype] : "no type");
 }
 
-void cpu_to_f32(float *out, enum dtype dtype, const void *in, int64_t n)
+/* `rows` rows of n elements, `stride` apart, to rows that lie close. */
+static void rows_to_f32(float *out, enum dtype dtype, const void *in, int64_t rows, int64_t n, int64_t stride)
 {
 	switch (dtype) {
-	case DT_F32: memcpy(out, in, (size_t)n * sizeof *out); break;
-	case DT_BF16: from_bf16(out, in, n); break;
-	case DT_F16: from_f16(out, in, n); break;
+	case DT_BF16: from_bf16(out, in, rows, n, stride); break;
+	case DT_F16: from_f16(out, in, rows, n, stride); break;
 	default: no_number(dtype);
 	}
+}
+
+void cpu_to_f32(float *out, enum dtype dtype, const void *in, int64_t n)
+{
+	if (dtype == DT_F32)
+		memcpy(out, in, (size_t)n * sizeof *out);
+	else
+		rows_to_f32(out, dtype, in, 1, n, n);
 }
 
 void cpu_from_f32(void *out, enum dtype dtype, const float *in, int64_t n)
@@ -132,7 +144,6 @@ const float *cpu_read_tile(const struct tensor *t, int64_t first, int64_t rows, 
 		return cpu_at(t, first);
 	}
 	*out_stride = cols;
-	for (int64_t r = 0; r < rows; r++)
-		cpu_to_f32(buf + r * cols, t->dtype, cpu_at(t, first + r * stride), cols);
+	rows_to_f32(buf, t->dtype, cpu_at(t, first), rows, cols, stride);
 	return buf;
 }

@@ -137,6 +137,25 @@ static const struct value *alloc_conf_default(struct doc *doc, const struct pdef
 	return out;
 }
 
+/*
+ * Does every include entry of that workload give the parameter itself? Then
+ * what `set` says for the spec's own workload need not be possible here
+ * (model: gpt-tiny for a bert).
+ */
+static bool always_given(const struct doc *doc, const struct wdef *w, const char *name)
+{
+	const struct node *list = node_get(doc->root, "include");
+
+	for (size_t i = 0; list && list->kind == NODE_SEQ && i < list->n; i++) {
+		const struct node *workload = list->item[i]->kind == NODE_MAP ? node_get(list->item[i], "workload") : NULL;
+
+		if (workload && workload->kind == NODE_SCALAR && !strcmp(workload->text, w->name) &&
+		    !node_get(list->item[i], name))
+			return false;
+	}
+	return true;
+}
+
 static void read_set(struct doc *doc, struct view *view, bool own)
 {
 	const struct node *set = doc_section(doc, doc->root, "set", NODE_MAP);
@@ -147,7 +166,8 @@ static void read_set(struct doc *doc, struct view *view, bool own)
 		int k;
 
 		/* another workload inherits what it knows */
-		if (!own && schema_param(w, key->text) < 0)
+		if (!own && (schema_param(w, key->text) < 0 ||
+			     (!diag_is_flag(doc->diag, set->pair[i].value->at) && always_given(doc, w, key->text))))
 			continue;
 		k = doc_param(doc, w, key, "set");
 		if (k >= 0)

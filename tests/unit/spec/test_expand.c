@@ -187,6 +187,20 @@ static void include_inherits(void **state)
 	spec_free(s);
 }
 
+/* What is set for the spec's workload need not be possible for another one that always says otherwise. */
+static void include_of_another_workload_overrides(void **state)
+{
+	struct spec *s = load(HEAD "set: {precision: bf16}\ninclude:\n  - {workload: norway, precision: \"no\"}\n"
+			      "  - {workload: norway, precision: fp32, n: 2}\n");
+
+	(void)state;
+	assert_int_equal(s->n, 3);
+	assert_true(text_is(&s->points[1], "precision", "no"));
+	spec_free(s);
+	refused(HEAD "set: {precision: bf16}\ninclude:\n  - {workload: norway, precision: \"no\"}\n  - {workload: norway, n: 2}\n",
+		3, 18, "precision: expected fp32 or no, got 'bf16'");
+}
+
 static void filters(void **state)
 {
 	struct spec_request req = { .only = "batch >= 4", .skip = "batch == 8" };
@@ -369,6 +383,7 @@ int main(void)
 		cmocka_unit_test(products_are_refused_before_they_are_made),
 		cmocka_unit_test(equal_points_are_merged),
 		cmocka_unit_test(include_inherits),
+		cmocka_unit_test(include_of_another_workload_overrides),
 		cmocka_unit_test(filters),
 		cmocka_unit_test(labels),
 		cmocka_unit_test(hashes),

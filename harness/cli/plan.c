@@ -149,8 +149,10 @@ static int answer(struct cli *cli, const struct request *r, const struct plan_op
 	struct tm_str out = TM_STR_INIT;
 	double known_s = 0;
 	size_t known_n;
-	int rc = o->no_predict ? 0 : plan_predict(cli, view);
+	int rc;
 
+	view->brief = !has_pages(cli, view) && cli->format != CLI_JSON && cli->format != CLI_JSONL;
+	rc = o->no_predict ? 0 : plan_predict(cli, view);
 	if (rc)
 		return rc;
 	if (view->predicted && has_pages(cli, view))

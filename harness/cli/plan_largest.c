@@ -241,7 +241,7 @@ static void take(struct plan_row *row, struct fitted fitted, struct largest_answ
 static int answer_some(struct search *s, const struct plan_target *target, const struct largest_question *q, size_t n,
 		       struct largest_answer *out, struct tm_err *err)
 {
-	struct plan_ask ask = { .work = s->cli->work, .describe = cli_describe(), .card = target->card };
+	struct plan_ask ask = { .work = s->cli->work, .describe = cli_describe(), .card = target->card, .brief = true };
 	struct spec_point *points = tm_xcalloc(n + 1, sizeof *points);
 	struct fitted *fitted = tm_xcalloc(n + 1, sizeof *fitted);
 	size_t asked = 0, at = 0;

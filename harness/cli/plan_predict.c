@@ -170,6 +170,7 @@ int plan_predict(struct cli *cli, struct plan_view *view)
 	struct plan_ask ask = { .work = cli->work, .describe = cli_describe(), .progress = show_progress, .arg = &w };
 	int rc = 0;
 
+	ask.brief = view->brief;
 	if (cli->verbose < 0)
 		ask.progress = NULL;
 	for (size_t i = 0; i < view->target_n && !rc; i++) {

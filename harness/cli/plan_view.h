@@ -30,6 +30,7 @@ struct plan_view {
 	size_t target_n;
 	bool named;                       /* the devices were named, and differ from those of the points */
 	bool predicted;                   /* false: the points only */
+	bool brief;                       /* a line a row is all that will be shown of it */
 	struct plan_row *rows;            /* point by point, target by target */
 	size_t row_n;
 };

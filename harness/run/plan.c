@@ -42,6 +42,25 @@ static int check_answers(const struct plan_ask *ask, const json_t *answers, size
 	return 0;
 }
 
+static void shorten(json_t *answer)
+{
+	static const char *const kept[] = { "run", "load", "first step", "steady" };
+	static const char *const dropped[] = { "live", "ops", "capped" };
+	json_t *peaks = json_object_get(answer, "peaks");
+
+	for (size_t i = 0; i < TM_ARRAY_N(dropped); i++)
+		json_object_del(answer, dropped[i]);
+	for (size_t i = json_array_size(peaks); i-- > 0; ) {
+		const char *name = tm_json_str(json_array_get(peaks, i), "name", "");
+		bool keep = false;
+
+		for (size_t k = 0; k < TM_ARRAY_N(kept); k++)
+			keep |= !strcmp(name, kept[k]);
+		if (!keep)
+			json_array_remove(peaks, i);
+	}
+}
+
 static int ask_portion(const struct plan_ask *ask, const struct spec_point *points, size_t n, const struct tm_str *card,
 		       json_t *all, struct tm_err *err)
 {
@@ -60,6 +79,8 @@ static int ask_portion(const struct plan_ask *ask, const struct spec_point *poin
 		rc = tm_fail(err, TM_EENV, "%s --plan: the answer is no JSON", ask->work);
 	if (!rc)
 		rc = check_answers(ask, answers, n, err);
+	for (size_t i = 0; i < n && !rc && ask->brief; i++)
+		shorten(json_array_get(answers, i));
 	if (!rc)
 		json_array_extend(all, answers);
 	json_decref(answers);

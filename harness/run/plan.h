@@ -13,6 +13,7 @@ struct plan_ask {
 	const struct describe *describe;
 	const json_t *card;               /* of spec/card.h; NULL: the CPU as this machine has it */
 	size_t live;                      /* tensors at the peak to be told of; 0: as many as are worth reading */
+	bool brief;                       /* answers keep run, load, first step and steady: 10,000 of them are to fit in memory */
 	/* Called as answers arrive, for somebody who waits; may be NULL. */
 	void (*progress)(void *arg, size_t done, size_t n);
 	void *arg;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define PLAN_DEVICE "plan:"
+#define WORTH_SHOWING 48                  /* fewer are there before anybody has read it */
 /* Off a terminal a line now and then is enough. */
 #define LINE_US 5000000
 
@@ -132,10 +133,10 @@ static void show_progress(void *arg, size_t done, size_t n)
 	int64_t now_us = tm_mono_us();
 
 	(void)n;
-	if (w->terminal) {
+	if (w->terminal && w->total > WORTH_SHOWING) {
 		fprintf(stderr, "\r\033[Kplanned %zu of %zu", w->before + done, w->total);
 		w->painted = true;
-	} else if (now_us - w->said_us > LINE_US) {
+	} else if (!w->terminal && now_us - w->said_us > LINE_US) {
 		fprintf(stderr, "planned %zu of %zu\n", w->before + done, w->total);
 		w->said_us = now_us;
 	}

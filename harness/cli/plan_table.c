@@ -63,11 +63,13 @@ static const char *fits_word(const struct fit *f)
 
 char *plan_headroom_text(const struct fit *f, char out[64])
 {
+	double share;
 	char size[32];
 
 	if (!f->tight)
 		return NULL;
-	snprintf(out, 64, "%s (%.0f %%)", tm_size_text(fit_headroom(f), size), 100 * fit_headroom(f) / fit_tight(f)->limit_bytes);
+	share = 100 * fit_headroom(f) / fit_tight(f)->limit_bytes;
+	snprintf(out, 64, "%s (%.*f %%)", tm_size_text(fit_headroom(f), size), fabs(share) < 10 ? 1 : 0, share);
 	return out;
 }
 

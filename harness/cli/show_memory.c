@@ -19,7 +19,7 @@ void page_peaks(struct page *p, const json_t *peaks)
 {
 	static const struct { const char *key, *title; } sizes[] = {
 		{ "requested", "requested" }, { "allocated", "allocated" }, { "active", "active" },
-		{ "reserved", "reserved" }, { "device", "on device" },
+		{ "reserved", "reserved" }, { "device", "segments" },
 	};
 	bool device = json_object_get(json_array_get(peaks, 0), "device") != NULL;
 	size_t size_n = TM_ARRAY_N(sizes) - !device;

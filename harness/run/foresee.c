@@ -19,7 +19,6 @@
 #define PORTION 32
 /* All tensors, not the largest few: a plan is compared name by name. */
 #define LIVE_ALL 256
-#define DIFFERENCES_MAX 3
 
 void foresight_init(struct foresight *f, const struct run_request *req)
 {
@@ -156,14 +155,11 @@ static void add_difference(const json_t *planned, const json_t *seen, const char
 {
 	int64_t p = tm_json_i64(planned, key, 0), s = tm_json_i64(seen, key, 0);
 
-	if (p == s || !json_object_get(seen, key))
-		return;
-	if ((*n)++ >= DIFFERENCES_MAX)
-		return;
-	tm_str_addf(out, "%s%s %s %" PRId64 " B, planned %" PRId64 " B", out->n ? "; " : "", tm_json_str(planned, "name", "?"), key, s, p);
+	if (p != s && json_object_get(seen, key) && !(*n)++)
+		tm_str_addf(out, "%s %s %" PRId64 " B, planned %" PRId64 " B", tm_json_str(planned, "name", "?"), key, s, p);
 }
 
-/* Peak by peak, the earliest first, since what differs there differs in the later ones too. */
+/* Peak by peak; the earliest is told, since what differs there mostly differs in the later ones too. */
 static void peaks_text(const json_t *plan, const struct collect *c, bool whole, struct tm_str *out)
 {
 	static const char *const order[] = { "load", "first step", "forward", "recompute", "backward", "update", "steady", "run" };
@@ -178,8 +174,8 @@ static void peaks_text(const json_t *plan, const struct collect *c, bool whole, 
 			add_difference(planned, seen, keys[k], out, &n);
 		json_decref(seen);
 	}
-	if (n > DIFFERENCES_MAX)
-		tm_str_addf(out, "; and %zu more", n - DIFFERENCES_MAX);
+	if (n > 1)
+		tm_str_addf(out, " (and %zu more figures)", n - 1);
 }
 
 static void add_values(const json_t *plan, struct figures *f)

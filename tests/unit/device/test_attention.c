@@ -124,6 +124,28 @@ static void long_rows(void **state)
 	kit_close(&k);
 }
 
+/* The largest score is in the first piece of a row, by more than exp can tell from 0: its key is all that counts. */
+static void a_large_score_in_a_long_row(void **state)
+{
+	static const struct attention_case c = { .B = 1, .T = 4200, .H = 1, .D = 1 };
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 2);
+	for (size_t n = 0; n < TM_ARRAY_N(numbers); n++) {
+		struct attention_call call = call_new(&k, &c, &numbers[n]);
+
+		for (int64_t i = 0; i < tensor_n(&call.qkv); i++)
+			kit_put(&call.qkv, i, i == 1 ? 200 : i == 2 ? 3 : i % 3 == 1 ? 0 : 1);
+		call.probs = NEW_OF(&k, numbers[n].dtype, 1, 1, c.T, c.T);
+		RUN(attention_fwd, &k, .out = &call.out, .probs = &call.probs, .qkv = &call.qkv, CALL_OPTIONS(&call));
+		for (int64_t i = 0; i < c.T; i++)
+			assert_true(kit_get(&call.out, i) == 3);
+		call_drop(&k, &call);
+	}
+	kit_close(&k);
+}
+
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
 	static const int threads[] = { 2, 5 };
@@ -204,6 +226,7 @@ int main(void)
 		cmocka_unit_test(the_reference_is_a_gradient),
 		cmocka_unit_test(matches_its_definition),
 		cmocka_unit_test(long_rows),
+		cmocka_unit_test(a_large_score_in_a_long_row),
 		cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
 		cmocka_unit_test(the_workspace_is_of_the_stored_type),
 		cmocka_unit_test(nan_reaches_the_output),

@@ -155,12 +155,19 @@ static char *pressed_params(const struct spec_point *p, const struct fit *f)
 	return text.n ? tm_str_detach(&text) : NULL;
 }
 
-/* Either it gets along, or the answer learns where it is refused. */
+/*
+ * Either it gets along, or the answer learns where it is refused. A cap counts
+ * what is reserved and not what the driver makes of it, so it may also get
+ * along with the cap and not with the card: then nothing was learnt.
+ */
 static void take_pressed(struct fitted *v, json_t *pressed)
 {
 	json_t *oom = json_object_get(pressed, "oom");
+	const json_t *run = fit_peak(pressed, "run");
 
-	if (!json_object_get(pressed, "peaks"))
+	if (!run)
+		return;
+	if (!oom && tm_json_real(run, "device", 0) + v->fit.context > v->fit.card.limit_bytes)
 		return;
 	if (oom) {
 		json_object_set_new(oom, "kind", json_string("device"));

@@ -244,6 +244,12 @@ static void an_allocator_that_gives_back_gets_along(void **state)
 	says(&v.fit, fit_verdict_text, (const char *const[]){ "giving the allocator's cache back is not enough", NULL });
 	says(&v.fit, fit_refusal_text, (const char *const[]){ "on the card it is refused", NULL });
 	fitted_free(&v, 1);
+	/* under the cap by a mebibyte that the driver's rounding takes */
+	v = fit_one(on, "{\"mib\":90,\"least_mib\":90}");
+	assert_int_equal(v.fit.verdict, FIT_NO);
+	assert_false(v.fit.pressed);
+	assert_null(v.fit.oom);
+	fitted_free(&v, 1);
 	/* a threshold that a cap would switch on is left alone */
 	v = fit_one(on, "{\"mib\":95,\"least_mib\":80,\"alloc_conf\":\"garbage_collection_threshold:0.8\"}");
 	assert_int_equal(v.fit.verdict, FIT_NO);

@@ -48,6 +48,7 @@ int model_policy_parse(const char *text, struct model_policy *out, struct tm_err
 	for (size_t i = 0; i < TM_ARRAY_N(policies); i++) {
 		if (!strcmp(policies[i].name, text)) {
 			*out = policies[i];
+			tm_str_free(&list);
 			return 0;
 		}
 		tm_str_addf(&list, "%s, ", policies[i].name);

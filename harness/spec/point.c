@@ -150,23 +150,28 @@ void point_shown(const struct wdef *w, const struct value *const *v, const char 
 	}
 }
 
+/*
+ * A parameter varies if two points differ in it. Two workloads that differ in
+ * nothing but their defaults (the rates of their optimisers) do not count:
+ * nobody swept those.
+ */
 static bool varies(const struct cand *c, size_t n, const char *name)
 {
-	const struct wdef *w = NULL;
-	const struct value *first = NULL;
-	int i = -1;
+	const struct cand *first = NULL;
+	int first_i = -1;
 
 	for (size_t k = 0; k < n; k++) {
-		if (c[k].w != w) {
-			w = c[k].w;
-			i = schema_param(w, name);
-		}
+		int i = first && c[k].w == first->w ? first_i : schema_param(c[k].w, name);
+
 		if (i < 0)
 			continue;
-		if (!first)
-			first = c[k].v[i];
-		else if (first != c[k].v[i] && strcmp(first->json, c[k].v[i]->json))
+		if (!first) {
+			first = &c[k];
+			first_i = i;
+		} else if (strcmp(first->v[first_i]->json, c[k].v[i]->json) &&
+			   !(c[k].w != first->w && is_default(first, (size_t)first_i) && is_default(&c[k], (size_t)i))) {
 			return true;
+		}
 	}
 	return false;
 }

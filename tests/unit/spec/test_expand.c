@@ -196,6 +196,7 @@ static void include_of_another_workload_overrides(void **state)
 	(void)state;
 	assert_int_equal(s->n, 3);
 	assert_true(text_is(&s->points[1], "precision", "no"));
+	assert_int_equal(s->varying_n, 2);       /* precision and n; not what only the defaults of the two make different */
 	spec_free(s);
 	refused(HEAD "set: {precision: bf16}\ninclude:\n  - {workload: norway, precision: \"no\"}\n  - {workload: norway, n: 2}\n",
 		3, 18, "precision: expected fp32 or no, got 'bf16'");

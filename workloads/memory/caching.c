@@ -141,10 +141,10 @@ static void policy_destroy(void *state)
 	caching_destroy(state);
 }
 
-static int policy_alloc(void *state, uint64_t bytes, uint64_t stream, struct mem_grant *out, struct tm_err *err)
+static int policy_alloc(void *state, const struct mem_request *req, struct mem_grant *out, struct tm_err *err)
 {
 	struct caching_block *block = NULL;
-	int rc = caching_malloc(state, bytes, stream, &block, err);
+	int rc = caching_malloc(state, req->bytes, req->stream, &block, err);
 
 	if (!rc)
 		*out = (struct mem_grant){ .addr = block->addr, .size = block->size, .cookie = block };

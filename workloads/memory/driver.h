@@ -25,4 +25,15 @@ struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err);
 struct mem_driver *driver_space_new(uint64_t capacity_bytes, uint64_t granularity_bytes);
 #define DRIVER_GRANULARITY_MAX (1ull << 30)
 
+/*
+ * The same with the answers of somebody who knows them, as from a recording.
+ * For an allocation and a reservation `answer` writes the address; for a
+ * mapping it gets the address. A code other than 0 (TM_EOOM: the device had no
+ * more) is passed on to the policy. The answers are believed: nothing is
+ * placed, and capacity_bytes is only what `info` tells.
+ */
+enum driver_call { DRIVER_ALLOC, DRIVER_RESERVE, DRIVER_MAP };
+typedef int driver_answer_fn(void *arg, enum driver_call call, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+struct mem_driver *driver_told_new(uint64_t capacity_bytes, driver_answer_fn *answer, void *arg);
+
 #endif

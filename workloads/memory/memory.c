@@ -266,6 +266,7 @@ static struct mem_block *new_block(struct mem *mem, const struct mem_grant *gran
 int mem_alloc(struct mem *mem, uint64_t bytes, enum mem_category category, const char *name,
 	      struct mem_block **out, struct tm_err *err)
 {
+	const struct mem_request req = { .bytes = bytes };
 	struct mem_grant grant;
 	struct mem_block *block;
 	struct tm_err cause;
@@ -278,7 +279,7 @@ int mem_alloc(struct mem *mem, uint64_t bytes, enum mem_category category, const
 	name = name ? name : "";
 	mem->alloc_calls++;
 	mem->refused = false;
-	rc = mem->policy->alloc(mem->state, bytes, 0, &grant, &cause);
+	rc = mem->policy->alloc(mem->state, &req, &grant, &cause);
 	read_usage(mem);
 	if (rc) {
 		note_change(mem);

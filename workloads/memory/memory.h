@@ -41,6 +41,23 @@ struct mem_driver {
 	void (*info)(struct mem_driver *drv, uint64_t *total, uint64_t *unused);
 	void (*close)(struct mem_driver *drv);
 	/*
+	 * Addresses and memory apart, for segments that grow; all four or none
+	 * (NULL). A reserved range has nothing behind it. map gives memory to a
+	 * part of it, all of that part or (TM_EOOM) nothing, unmap takes it away
+	 * again; a range is unmapped before it is released. Multiples of the
+	 * policy's pages, which are multiples of 2 MiB.
+	 */
+	int (*reserve)(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+	int (*map)(struct mem_driver *drv, uint64_t addr, uint64_t bytes, struct tm_err *err);
+	void (*unmap)(struct mem_driver *drv, uint64_t addr, uint64_t bytes);
+	void (*release)(struct mem_driver *drv, uint64_t addr, uint64_t bytes);
+	/*
+	 * For a policy that starts with what another one left (mem_policy.adopt):
+	 * from now on the range is as if `alloc` (or `reserve`) had given it.
+	 * NULL: cannot be had.
+	 */
+	int (*claim)(struct mem_driver *drv, uint64_t addr, uint64_t bytes, bool reserve, struct tm_err *err);
+	/*
 	 * What the device shows as taken, in bytes: the segments as the driver
 	 * counts them, each rounded up to what it can give. Kept by the driver.
 	 */
@@ -49,27 +66,77 @@ struct mem_driver {
 
 /* ---- policy: one file each, registered by a constructor ------------ */
 
-#define MEM_POLICY_VERSION 1
+#define MEM_POLICY_VERSION 2
 
-struct mem_policy_config {
-	const char *conf;                 /* PyTorch-style option string, or "" */
-	uint64_t cap_bytes;               /* 0: none. A policy refuses when reserved + wanted exceeds it */
-	struct mem_driver *driver;
+/* Pools that keep apart what they cache, as CUDA graphs need it. {0, 0}: the common one. */
+struct mem_pool_id {
+	int64_t id[2];
 };
 
-/* What a policy knows by itself; all in bytes or counts since creation. */
-struct mem_policy_counts {
-	uint64_t allocated, active, reserved;           /* now */
-	uint64_t allocated_peak, active_peak, reserved_peak;
-	uint64_t driver_allocs, driver_frees, retries, ooms;
-	uint64_t inactive_split, inactive_split_peak;   /* bytes; 0 where the policy never splits */
-	uint64_t segments, segments_peak;
+enum mem_pool_flags {
+	MEM_POOL_NO_SPLIT = 1,            /* a request takes the whole block that it finds */
+	MEM_POOL_USE_ON_OOM = 2,          /* its free blocks serve the common pool before that gives up */
+	MEM_POOL_OWN_MEMORY = 4,          /* has its own way to memory: never expandable */
+};
+
+struct mem_request {
+	uint64_t bytes;                   /* > 0 */
+	uint64_t stream;                  /* a raw handle; 0: the default one */
+	struct mem_pool_id pool;
 };
 
 struct mem_grant {
 	uint64_t addr;
 	uint64_t size;                    /* bytes the policy counts for it (rounded) */
-	void *cookie;                     /* the policy's own block */
+	void *cookie;                     /* the policy's own block; valid until its free has completed */
+};
+
+struct mem_policy_config {
+	const char *conf;                 /* PyTorch-style option string, or "" */
+	uint64_t cap_bytes;               /* 0: none. A policy refuses when reserved + wanted exceeds it */
+	uint64_t total_bytes;             /* of the device; 0: what the driver says */
+	struct mem_driver *driver;
+	/* Both may be NULL. A remark on the options, one sentence. */
+	void (*warn)(void *arg, const char *text);
+	/*
+	 * The policy completed a pending free by itself, since it waited for the
+	 * device (before it gives up, or in release_cached); the cookie is dead.
+	 */
+	void (*completed)(void *arg, void *cookie);
+	void *arg;                        /* of both */
+};
+
+/* What a policy knows by itself; all in bytes or counts since creation. */
+struct mem_policy_counts {
+	uint64_t allocated, active, reserved;           /* now; active - allocated: freed, but pending */
+	uint64_t allocated_peak, active_peak, reserved_peak;
+	uint64_t requested, requested_peak;             /* of active blocks, as asked; 0 where it is not counted */
+	uint64_t driver_allocs, driver_frees, retries, ooms;
+	uint64_t inactive_split, inactive_split_peak;   /* bytes; 0 where the policy never splits */
+	uint64_t segments, segments_peak;
+};
+
+/* The last refusal, as PyTorch's report groups it; bytes. */
+struct mem_policy_oom {
+	uint64_t asked, block, segment;   /* raw request, rounded, and the segment that could not be had */
+	uint64_t allocated;               /* by the program, free blocks of private pools included */
+	uint64_t private_cached;          /* of it: those */
+	uint64_t reserved, unallocated;   /* unallocated: reserved and neither of the above */
+	uint64_t limit;                   /* UINT64_MAX: none */
+	uint64_t total, device_free;      /* as the driver says; 0: unknown */
+	bool by_limit;                    /* the last attempt failed at the limit, not at the driver */
+};
+
+enum mem_part_state { MEM_PART_FREE, MEM_PART_LIVE, MEM_PART_PENDING };
+
+/* One block of a segment; of memory that grows a segment is a mapped range without gaps. */
+struct mem_part {
+	uint64_t segment_addr, segment_bytes;
+	uint64_t addr, size, requested;   /* requested: of the block's last request */
+	uint64_t stream;
+	struct mem_pool_id pool;
+	enum mem_part_state state;
+	bool small, expandable;
 };
 
 struct mem_policy {
@@ -80,10 +147,11 @@ struct mem_policy {
 	int (*create)(const struct mem_policy_config *cfg, void **state, struct tm_err *err);
 	void (*destroy)(void *state);     /* returns every segment to the driver */
 	/*
-	 * bytes > 0; stream 0 is the default one. TM_EOOM with text on refusal: no
-	 * block has changed then, but cached memory may have gone back to the driver.
+	 * TM_EOOM with text on refusal: no block in use has changed then, but
+	 * cached memory may have gone back to the driver.
 	 */
-	int (*alloc)(void *state, uint64_t bytes, uint64_t stream, struct mem_grant *out, struct tm_err *err);
+	int (*alloc)(void *state, const struct mem_request *req, struct mem_grant *out, struct tm_err *err);
+	/* Completes at once, unless another stream used the block: then as free_later. */
 	void (*free)(void *state, const struct mem_grant *grant);
 	void (*counts)(void *state, struct mem_policy_counts *out);
 	void (*release_cached)(void *state);            /* empty_cache; NULL: nothing is cached */
@@ -91,6 +159,49 @@ struct mem_policy {
 	void (*stats)(void *state, void (*each)(void *arg, const char *name, int64_t value), void *arg);
 	/* Checks every invariant and BUGs on a violation; for tests and debug builds. May be NULL. */
 	void (*check)(void *state);
+
+	/*
+	 * The rest is for programs with several streams and pools; a policy
+	 * without it has each member NULL, and serves every request from one pool.
+	 *
+	 * Another stream uses the block (record_stream); the block's own is ignored.
+	 */
+	void (*use)(void *state, const struct mem_grant *grant, uint64_t stream);
+	/* Freed by the program, but not to be used again before `complete`: work on it is not done. */
+	void (*free_later)(void *state, const struct mem_grant *grant);
+	void (*complete)(void *state, const struct mem_grant *grant);
+	void (*complete_all)(void *state);              /* all that are pending, in order of their free */
+	/*
+	 * A private pool comes into being with its first pool_retain, or with the
+	 * first request that names it (then without flags). Its cached memory can
+	 * go back only while nobody retains it; such a request retains it too.
+	 */
+	void (*pool_retain)(void *state, struct mem_pool_id id, unsigned flags);
+	void (*pool_release)(void *state, struct mem_pool_id id);
+	/* empty_cache of one pool: nothing for one that is retained or unknown. */
+	void (*pool_release_cached)(void *state, struct mem_pool_id id);
+	/*
+	 * While a capture (or a pool context) is open, memory of the common pool
+	 * is not given back, and there is no retry. They nest.
+	 */
+	void (*capture_begin)(void *state);
+	void (*capture_end)(void *state);
+	/* Options that can be changed at run time are; as torch.cuda.memory._set_allocator_settings. */
+	int (*set_conf)(void *state, const char *conf, struct tm_err *err);
+	/* False: no request was refused so far. */
+	bool (*last_oom)(void *state, struct mem_policy_oom *out);
+	/* Every mapped block in order of address. */
+	void (*walk)(void *state, void (*each)(void *arg, const struct mem_part *part), void *arg);
+	/*
+	 * Takes over a segment with its blocks: what a policy had at some moment,
+	 * so that it can go on from there. parts tile the segment (only addr,
+	 * size, requested, state are read of each, the rest of the first); free
+	 * neighbours are joined. grants[i] is filled where a part is live or
+	 * pending. For a mapped range of memory that grows, ranges of one stream
+	 * and pool come in order of address. The driver must have `claim`.
+	 * TM_EINVALID: they do not tile, or overlap what is there.
+	 */
+	int (*adopt)(void *state, const struct mem_part *parts, size_t n, struct mem_grant *grants, struct tm_err *err);
 };
 
 /* Called from a constructor in the policy's own file. */

@@ -76,15 +76,14 @@ static void count(struct mem_policy_counts *counts, uint64_t size)
 		counts->segments_peak = counts->segments;
 }
 
-static int raw_alloc(void *state, uint64_t bytes, uint64_t stream, struct mem_grant *out, struct tm_err *err)
+static int raw_alloc(void *state, const struct mem_request *req, struct mem_grant *out, struct tm_err *err)
 {
 	struct raw *raw = state;
 	struct raw_block *block;
-	uint64_t size, addr;
+	uint64_t bytes = req->bytes, size, addr;  /* a block that nobody reuses needs neither stream nor pool */
 	char text[2][32];
 	int rc;
 
-	(void)stream;                     /* a block that nobody reuses needs no stream */
 	BUG_ON(bytes == 0);
 	size = (bytes + RAW_GRANULE - 1) & ~(uint64_t)(RAW_GRANULE - 1);
 	if (bytes >= RAW_REQUEST_MAX || raw->cap < raw->counts.reserved || size > raw->cap - raw->counts.reserved) {

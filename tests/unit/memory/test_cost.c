@@ -77,7 +77,7 @@ static void cost_without_books(const char *name)
 
 		if (live[k].size)
 			policy->free(state, &live[k]);
-		assert_int_equal(policy->alloc(state, sizes[k], 0, &live[k], NULL), 0);
+		assert_int_equal(policy->alloc(state, &(struct mem_request){ .bytes = sizes[k] }, &live[k], NULL), 0);
 	}
 	ns = cpu_ns() - start;
 	policy->check(state);

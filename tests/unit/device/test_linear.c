@@ -239,6 +239,7 @@ static void tf32_rounds_both_operands(void **state)
 		for (int64_t i = 0; i < tensor_n(&l.w); i++)
 			kit_put(&l.w, i, kit_normal(&k));
 	}
+	layer_drop(&k, &l);
 	kit_close(&k);
 }
 

@@ -121,7 +121,8 @@ struct op_linear_dw {
  * Materialised: probs(B,H,T,T) (F) is written and is what backward needs (the
  * softmax before dropout). In 16 bits the scores are rounded to F before the
  * softmax, since a device writes them into probs first; what meets V (the
- * dropped softmax) and the gradient of the scores are rounded to F as well.
+ * dropped softmax), and backward the gradients of the probabilities and of the
+ * scores, are rounded to F as well: the workspace is of that type.
  *
  * Workspace, on every device: forward sizeof F · B·H·T² bytes (the dropped
  * softmax) where dropout_p > 0, else none; backward sizeof F · B·H·T² bytes (the

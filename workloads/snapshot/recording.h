@@ -30,8 +30,8 @@ struct recording_event {
 	int64_t time_us;                  /* since the epoch; 0 where the file has none */
 	uint32_t stream, pool;            /* indices into streams and pools */
 	uint32_t frames;                  /* index into stacks; RECORDING_NONE */
-	uint8_t action;
-	bool pool_known;                  /* the event names its pool itself */
+	uint8_t action;                   /* enum recording_action */
+	bool pool_known;                  /* the event names its pool itself; else pool is 0 */
 };
 
 enum recording_state { REC_ACTIVE, REC_PENDING, REC_INACTIVE };
@@ -42,6 +42,7 @@ struct recording_block {
 	uint8_t state;
 };
 
+/* Its blocks tile it; a file may tell none (block_n 0). */
 struct recording_segment {
 	uint64_t addr, size;
 	uint32_t stream, pool, frames;
@@ -51,7 +52,7 @@ struct recording_segment {
 
 struct recording_pool { int64_t id[2]; };           /* pools[0] is {0, 0}, the default */
 struct recording_frame { const char *file, *name; int64_t line; };
-struct recording_stack { size_t first, n; };        /* in frames, innermost first */
+struct recording_stack { size_t first, n; };        /* in stack_frames, innermost first */
 struct recording_note { const char *name, *stage; int64_t time_us; };     /* external_annotations */
 
 /* As stored; `has` says what the file told. */
@@ -76,19 +77,28 @@ struct recording {
 	struct recording_block *blocks; size_t block_n;
 	uint64_t *streams; size_t stream_n;       /* raw handles, ascending */
 	struct recording_pool *pools; size_t pool_n;
-	struct recording_frame *frames; size_t frame_n;
-	struct recording_stack *stacks; size_t stack_n;
+	struct recording_frame *frames; size_t frame_n;           /* each once */
+	struct recording_stack *stacks; size_t stack_n;           /* each once */
+	uint32_t *stack_frames; size_t stack_frame_n;             /* indices into frames */
 	struct recording_note *notes; size_t note_n;
 	struct recording_settings settings;
-	bool has_history;                 /* false: only the state at one moment */
-	struct { size_t no_time, out_of_order, no_free_requested, no_free_completed; } counts;
+	bool has_history;                 /* false: at most one event that is no marker: only the state at one moment */
+	bool truncated;                   /* the ring overflowed: the file says so, or holds max_entries events */
+	/*
+	 * Events without a time; earlier than the one before them (they were sorted
+	 * by time then, equal times as they stood); completed frees that nobody
+	 * requested, requested frees that were neither completed nor are pending
+	 * blocks; frees of blocks that were there before the first event; events of
+	 * a kind not known here, which are left out.
+	 */
+	struct { size_t no_time, out_of_order, no_free_requested, no_free_completed, born_before, unknown; } counts;
 	char *recorded_by;                /* "PyTorch 2.11" where it can be told, else "PyTorch (version not recorded)" */
 	char **warnings; size_t warning_n;
 	void *arena;                      /* private: texts */
 };
 
 struct recording_limits {
-	uint64_t max_bytes;               /* of memory for all of it; 0: 2 times the uncompressed size, at least 64 MiB */
+	uint64_t max_bytes;               /* of memory for all of it; 0: 2 times the bytes read (unpacked), at least 64 MiB */
 };
 
 /*
@@ -96,10 +106,17 @@ struct recording_limits {
  * that lists them. Formats are told apart by their first bytes; xz, gz, zst
  * by theirs. TM_EINPUT: not such a file (err->text says what it is where that
  * can be told), too deep, too large, cut short, an opcode that would run
- * code (named). Nothing is ever executed.
+ * code (named), neither segments nor events. Nothing is ever executed.
+ * A file without history is no error: has_history is false then.
  */
 int recording_read(const char *path, int device, const struct recording_limits *limits,
 		   struct recording **out, struct tm_err *err);
-void recording_free(struct recording *r);
+void recording_free(struct recording *r);         /* NULL is fine */
+
+/* The frame i of a stack, 0 the innermost; i < r->stacks[stack].n. */
+static inline const struct recording_frame *recording_frame_at(const struct recording *r, uint32_t stack, size_t i)
+{
+	return &r->frames[r->stack_frames[r->stacks[stack].first + i]];
+}
 
 #endif

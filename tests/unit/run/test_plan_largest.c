@@ -178,6 +178,11 @@ static void a_need_that_falls_is_told(void **state)
 	assert_non_null(l.odd);
 	assert_non_null(strstr(l.odd, "fits again"));
 	largest_free(&l, 1);
+	/* halving ends at 29; that 32 fits is seen only by looking above */
+	l = search(saw, 29 * MIB, (struct largest_range){ 1, 64, 1, 9 }, NULL);
+	assert_int_equal(l.value, 32);
+	assert_non_null(strstr(l.odd, "31 was refused, 32 fits again"));
+	largest_free(&l, 1);
 }
 
 static void values_may_begin_at_zero(void **state)

@@ -30,9 +30,10 @@ struct mem_driver *driver_space_new(uint64_t capacity_bytes, uint64_t granularit
  * For an allocation and a reservation `answer` writes the address; for a
  * mapping it gets the address. A code other than 0 (TM_EOOM: the device had no
  * more) is passed on to the policy. The answers are believed: nothing is
- * placed, and capacity_bytes is only what `info` tells.
+ * placed, and capacity_bytes is only what `info` tells. What goes back is
+ * told too (err is NULL then, the answer is not looked at).
  */
-enum driver_call { DRIVER_ALLOC, DRIVER_RESERVE, DRIVER_MAP };
+enum driver_call { DRIVER_ALLOC, DRIVER_RESERVE, DRIVER_MAP, DRIVER_FREE, DRIVER_UNMAP, DRIVER_RELEASE };
 typedef int driver_answer_fn(void *arg, enum driver_call call, uint64_t bytes, uint64_t *addr, struct tm_err *err);
 struct mem_driver *driver_told_new(uint64_t capacity_bytes, driver_answer_fn *answer, void *arg);
 

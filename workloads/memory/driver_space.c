@@ -83,6 +83,12 @@ static int space_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, s
 	return rc;
 }
 
+static void tell(const struct driver_space *d, enum driver_call call, uint64_t addr, uint64_t bytes)
+{
+	if (d->answer)
+		d->answer(d->arg, call, bytes, &addr, NULL);
+}
+
 /* True: the range was claimed, and is forgotten now. Its addresses are not given out again. */
 static bool unclaim(struct driver_space *d, uint64_t addr, uint64_t bytes)
 {
@@ -103,6 +109,7 @@ static void space_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 
 	if (!unclaim(d, addr, bytes) && !d->answer)
 		space_give(&d->space, addr, bytes);
+	tell(d, DRIVER_FREE, addr, bytes);
 	drv->held -= shown(d, bytes);
 }
 
@@ -127,7 +134,7 @@ static int space_map(struct mem_driver *drv, uint64_t addr, uint64_t bytes, stru
 
 static void space_unmap(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 {
-	(void)addr;
+	tell(self(drv), DRIVER_UNMAP, addr, bytes);
 	drv->held -= shown(self(drv), bytes);
 }
 
@@ -137,6 +144,7 @@ static void space_release(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 
 	if (!unclaim(d, addr, bytes) && !d->answer)
 		space_give(&d->reserved, addr, bytes);
+	tell(d, DRIVER_RELEASE, addr, bytes);
 }
 
 /* New segments lie below old ones, so what is claimed lowers the top, as long as nothing was placed. */

@@ -60,4 +60,13 @@ void run_env_to_store(const struct run_env *env, struct store_env *out);
 int run_ask_worker(const char *work, const char *option, const char *input, size_t n,
 		   struct tm_str *out, struct tm_err *err);
 
+/*
+ * The same for an answer that comes in lines: `line` gets each as it arrives,
+ * without its newline, at most 64 MiB; the worker is given up after 10 minutes
+ * without one. What `line` returns other than 0 ends the worker and is returned.
+ */
+typedef int (*run_line)(void *arg, const char *s, size_t n, struct tm_err *err);
+int run_ask_worker_lines(const char *work, const char *option, const char *input, size_t n,
+			 run_line line, void *arg, struct tm_err *err);
+
 #endif

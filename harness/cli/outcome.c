@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which parameters differ between the runs of a sweep, in schema order. */
+/* Which parameters differ between the runs of one workload of a sweep, in schema order. */
 struct varying {
 	const char *workload;
 	json_t *keys;                     /* object used as a set */
@@ -35,9 +35,9 @@ static int note_key(void *arg, int n, const char *const *values, const int *type
 static void find_varying(struct store *store, const char *sweep, struct varying *v)
 {
 	static const char sql[] =
-		"SELECT min(c.workload), j.key FROM (SELECT DISTINCT config_id FROM run WHERE sweep_id = ?1) r "
+		"SELECT c.workload, j.key FROM (SELECT DISTINCT config_id FROM run WHERE sweep_id = ?1) r "
 		"JOIN config c USING(config_id), json_each(c.params) j "
-		"GROUP BY j.key HAVING count(DISTINCT j.value) > 1 "
+		"GROUP BY c.workload, j.key HAVING count(DISTINCT j.value) > 1 "
 		"UNION ALL SELECT DISTINCT c.workload, NULL FROM run r JOIN config c USING(config_id) WHERE r.sweep_id = ?1";
 	struct store_sink sink = { .row = note_key, .arg = v };
 	const char *name;

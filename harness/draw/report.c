@@ -240,9 +240,9 @@ static int part(struct work *w, const struct draw_part *of, size_t letter, struc
 
 		BUG_ON(n + 4 > sizeof(p->name));
 		snprintf(p->name + n, sizeof(p->name) - n, "-%c", (char)('a' + letter));
-		tm_str_add(&heading, of->name);
-		if (p->heading.n)
-			tm_str_addf(&heading, ": %s", p->heading.s);
+		if (!p->heading.n || !tm_starts_with(p->heading.s, of->name))
+			tm_str_addf(&heading, "%s%s", of->name, p->heading.n ? ": " : "");
+		tm_str_add(&heading, p->heading.n ? p->heading.s : "");
 		tm_str_free(&p->heading);
 		p->heading = heading;
 	}

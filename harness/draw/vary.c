@@ -14,14 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * A sweep of many parameters has long names. Beyond this many bytes only
+ * what is not at its default is said.
+ */
+#define SHOWN_LONG_N 48
+
 /* Where the spec does not say what varies: causes before consequences. */
 static const char *const first_names[] = {
 	"model", "batch", "seq", "accum", "precision", "attention", "checkpoint", "loss", "optimizer", "allocator",
 	"alloc_conf", "launch", "device", "cap", "mode",
 };
 
-/* "int", "size", …; NULL where nobody says. */
-static const char *type_of(const struct draw_sweep *s, const char *workload, const char *name)
+/* A parameter as the description has it; NULL where nobody says. */
+static const json_t *param_of(const struct draw_sweep *s, const char *workload, const char *name)
 {
 	const json_t *workloads = json_object_get(s->describe, "workloads");
 	json_t *w, *p;
@@ -32,9 +38,17 @@ static const char *type_of(const struct draw_sweep *s, const char *workload, con
 			continue;
 		json_array_foreach(json_object_get(w, "params"), k, p)
 			if (!strcmp(tm_json_str(p, "name", ""), name))
-				return tm_json_str(p, "type", NULL);
+				return p;
 	}
-	return strcmp(name, "cap") ? NULL : "size";
+	return NULL;
+}
+
+/* "int", "size", …; NULL where nobody says. */
+static const char *type_of(const struct draw_sweep *s, const char *workload, const char *name)
+{
+	const json_t *p = param_of(s, workload, name);
+
+	return p ? tm_json_str(p, "type", NULL) : strcmp(name, "cap") ? NULL : "size";
 }
 
 void draw_value_text(const struct draw_sweep *s, const char *workload, const char *name, const json_t *v, struct tm_str *out)
@@ -157,29 +171,46 @@ static int by_varying(const void *a, const void *b, void *arg)
 	return c ? c : x->id < y->id ? -1 : x->id > y->id;
 }
 
+static const json_t *default_of(const struct draw_sweep *s, const char *workload, const char *name)
+{
+	return json_object_get(param_of(s, workload, name), "default");
+}
+
+/* `brief`: a parameter at its default is left out. */
+static char *shown_text(const struct draw_sweep *s, const struct draw_config *c, bool mixed, bool brief)
+{
+	struct tm_str text = TM_STR_INIT;
+
+	if (mixed)
+		tm_str_add(&text, c->workload);
+	for (size_t k = 0; k < s->varying_n; k++) {
+		const json_t *v = json_object_get(c->params, s->varying[k]);
+
+		if ((mixed && !v) || (brief && v && json_equal(v, default_of(s, c->workload, s->varying[k]))))
+			continue;
+		if (text.n)
+			tm_str_addc(&text, ' ');
+		draw_param_named(s, c, s->varying[k], &text);
+	}
+	if (!text.n)
+		tm_str_add(&text, brief ? "defaults" : c->label);
+	return tm_str_detach(&text);
+}
+
 void draw_vary(struct draw_sweep *s)
 {
-	bool mixed = false;
+	bool mixed = false, brief = false;
 
 	choose(s);
 	qsort_r(s->configs, s->config_n, sizeof(*s->configs), by_varying, s);
 	for (size_t i = 1; i < s->config_n; i++)
 		mixed |= strcmp(s->configs[i].workload, s->configs[0].workload) != 0;
 	for (size_t i = 0; i < s->config_n; i++) {
-		struct draw_config *c = &s->configs[i];
-		struct tm_str text = TM_STR_INIT;
-
-		if (mixed)
-			tm_str_add(&text, c->workload);
-		for (size_t k = 0; k < s->varying_n; k++) {
-			if (mixed && !json_object_get(c->params, s->varying[k]))
-				continue;
-			if (text.n)
-				tm_str_addc(&text, ' ');
-			draw_param_named(s, c, s->varying[k], &text);
-		}
-		if (!text.n)
-			tm_str_add(&text, c->label);
-		c->shown = tm_str_detach(&text);
+		s->configs[i].shown = shown_text(s, &s->configs[i], mixed, false);
+		brief |= s->describe && strlen(s->configs[i].shown) > SHOWN_LONG_N;
+	}
+	for (size_t i = 0; i < s->config_n && brief; i++) {
+		free(s->configs[i].shown);
+		s->configs[i].shown = shown_text(s, &s->configs[i], mixed, true);
 	}
 }

@@ -102,17 +102,21 @@ static void gradient_row_dropped(float *p, float *ds, const float *factor, float
 	}
 }
 
-/* buf->p becomes drop(P) and buf->ds dS, both rows × keys and rounded as operands. False: no query sees a key. */
-static bool pair(struct device *dev, const struct backward *b, const struct head *head, const struct queries *q,
+/*
+ * buf->p becomes drop(P) and buf->ds dS, rounded as operands. Both are rows ×
+ * the result: the first keys of the tile, those that any of the queries sees.
+ */
+static int64_t pair(struct device *dev, const struct backward *b, const struct head *head, const struct queries *q,
 		 const struct keys *k, const struct buffers *buf)
 {
 	const struct flash *f = &b->f;
-	int64_t at = head->index * f->at.tokens + q->row, keys = k->keys;
+	int64_t at = head->index * f->at.tokens + q->row;
+	int64_t keys = flash_seen(f, head, q->row + q->rows - 1, k->key, k->keys);
 	const float *lse = tensor_f32(b->a->lse) + at, *row_sum = b->row_sums + at;
 	float factor[FLASH_KEYS];
 
-	if (!flash_seen(f, head, q->row + q->rows - 1, k->key, keys))
-		return false;
+	if (!keys)
+		return 0;
 	flash_scores(dev, f, buf->p, q->q, k->k, q->rows, keys, f->at.scale);
 	flash_scores(dev, f, buf->ds, q->dout, k->v, q->rows, keys, 1);
 	for (int64_t r = 0; r < q->rows; r++) {
@@ -130,16 +134,17 @@ static bool pair(struct device *dev, const struct backward *b, const struct head
 		memset(p + seen, 0, (size_t)(keys - seen) * sizeof *p);
 		memset(ds + seen, 0, (size_t)(keys - seen) * sizeof *ds);
 	}
-	return true;
+	return keys;
 }
 
-static void add_dkv(struct device *dev, const struct backward *b, const struct queries *q, const struct keys *k,
+/* The first `keys` keys of the tile. */
+static void add_dkv(struct device *dev, const struct backward *b, const struct queries *q, int64_t keys,
 		    const struct buffers *buf)
 {
 	int64_t D = b->f.at.head_dim;
 	struct sgemm g = {
-		.trans_a = true, .m = k->keys, .n = D, .k = q->rows, .alpha = 1, .beta = 1,
-		.a = buf->p, .lda = k->keys, .b = q->dout.x, .ldb = q->dout.ld, .c = buf->dv, .ldc = D,
+		.trans_a = true, .m = keys, .n = D, .k = q->rows, .alpha = 1, .beta = 1,
+		.a = buf->p, .lda = keys, .b = q->dout.x, .ldb = q->dout.ld, .c = buf->dv, .ldc = D,
 	};
 
 	sgemm_one(dev, &g);
@@ -152,14 +157,14 @@ static void add_dkv(struct device *dev, const struct backward *b, const struct q
 }
 
 static void add_dq(struct device *dev, const struct backward *b, const struct head *head, const struct queries *q,
-		   const struct keys *k, const struct buffers *buf)
+		   const struct keys *k, int64_t keys, const struct buffers *buf)
 {
 	const struct attention *at = &b->f.at;
 
 	/* Every query of a sample with keys sees the first one, so the first tile begins the sum. */
 	sgemm_one(dev, &(struct sgemm){
-		.m = q->rows, .n = at->head_dim, .k = k->keys, .alpha = at->scale, .beta = k->key ? 1 : 0,
-		.a = buf->ds, .lda = k->keys, .b = k->k.x, .ldb = k->k.ld,
+		.m = q->rows, .n = at->head_dim, .k = keys, .alpha = at->scale, .beta = k->key ? 1 : 0,
+		.a = buf->ds, .lda = keys, .b = k->k.x, .ldb = k->k.ld,
 		.c = b->dq + head->out + q->row * at->width, .ldc = at->width });
 }
 
@@ -205,12 +210,13 @@ static void key_task(struct device *dev, const struct backward *b, const struct 
 	memset(buf.dv, 0, (size_t)(k.keys * D) * sizeof *buf.dv);
 	for (int64_t row = f->at.causal ? key / f->queries * f->queries : 0; k.keys && row < f->at.tokens; row += f->queries) {
 		struct queries q = read_queries(b, head, row, &buf);
+		int64_t seen = pair(dev, b, head, &q, &k, &buf);
 
-		if (!pair(dev, b, head, &q, &k, &buf))
+		if (!seen)
 			continue;
-		add_dkv(dev, b, &q, &k, &buf);
+		add_dkv(dev, b, &q, seen, &buf);
 		if (dq)
-			add_dq(dev, b, head, &q, &k, &buf);
+			add_dq(dev, b, head, &q, &k, seen, &buf);
 	}
 	store(b, head, 1, key, k.keys, buf.dk, D);
 	store(b, head, 2, key, k.keys, buf.dv, D);
@@ -228,9 +234,10 @@ static void query_task(struct device *dev, const struct backward *b, const struc
 
 	for (int64_t key = 0; key < end; key += f->keys) {
 		struct keys k = read_keys(b, head, key, &buf);
+		int64_t seen = pair(dev, b, head, &q, &k, &buf);
 
-		if (pair(dev, b, head, &q, &k, &buf))
-			add_dq(dev, b, head, &q, &k, &buf);
+		if (seen)
+			add_dq(dev, b, head, &q, &k, seen, &buf);
 	}
 	store_dq(b, head, row, q.rows);
 }

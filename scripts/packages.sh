@@ -2,7 +2,7 @@
 # Sourced by the other scripts; not run by itself.
 
 # To build and run.
-TIDEMARK_PACKAGES="gcc cmake ninja-build git pkg-config libyaml-dev libsqlite3-dev libjansson-dev libmd-dev libopenblas-dev gnuplot-nox"
+TIDEMARK_PACKAGES="gcc cmake ninja-build git pkg-config libyaml-dev libsqlite3-dev libjansson-dev libmd-dev liblzma-dev zlib1g-dev libzstd-dev libopenblas-dev gnuplot-nox"
 # To test, on top.
 TIDEMARK_TEST_PACKAGES="libcmocka-dev libxml2-utils sqlite3 clang python3"
 

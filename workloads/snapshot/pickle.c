@@ -1,0 +1,442 @@
+#include "snapshot/pickle.h"
+
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+enum op {
+	OP_MARK = '(', OP_STOP = '.', OP_POP = '0', OP_POP_MARK = '1', OP_DUP = '2',
+	OP_BINBYTES = 'B', OP_SHORT_BINBYTES = 'C', OP_BINFLOAT = 'G', OP_BININT = 'J', OP_BININT1 = 'K',
+	OP_BININT2 = 'M', OP_NONE = 'N', OP_BINSTRING = 'T', OP_SHORT_BINSTRING = 'U', OP_BINUNICODE = 'X',
+	OP_EMPTY_LIST = ']', OP_APPEND = 'a', OP_DICT = 'd', OP_APPENDS = 'e', OP_BINGET = 'h',
+	OP_LONG_BINGET = 'j', OP_LIST = 'l', OP_BINPUT = 'q', OP_LONG_BINPUT = 'r', OP_SETITEM = 's',
+	OP_TUPLE = 't', OP_SETITEMS = 'u', OP_EMPTY_TUPLE = ')', OP_EMPTY_DICT = '}',
+	OP_PROTO = 0x80, OP_TUPLE1 = 0x85, OP_TUPLE2, OP_TUPLE3, OP_NEWTRUE, OP_NEWFALSE, OP_LONG1, OP_LONG4,
+	OP_SHORT_BINUNICODE = 0x8c, OP_BINUNICODE8, OP_BINBYTES8, OP_MEMOIZE = 0x94, OP_FRAME, OP_BYTEARRAY8,
+};
+
+/* Bytes of the fixed argument behind an opcode. */
+static const uint8_t argument_bytes[256] = {
+	[OP_PROTO] = 1, [OP_FRAME] = 8, [OP_BININT] = 4, [OP_BININT1] = 1, [OP_BININT2] = 2, [OP_LONG1] = 1,
+	[OP_LONG4] = 4, [OP_BINFLOAT] = 8, [OP_SHORT_BINUNICODE] = 1, [OP_BINUNICODE] = 4, [OP_BINUNICODE8] = 8,
+	[OP_BINPUT] = 1, [OP_LONG_BINPUT] = 4, [OP_BINGET] = 1, [OP_LONG_BINGET] = 4, [OP_BINBYTES] = 4,
+	[OP_SHORT_BINBYTES] = 1, [OP_BINBYTES8] = 8, [OP_BINSTRING] = 4, [OP_SHORT_BINSTRING] = 1,
+	[OP_BYTEARRAY8] = 8,
+};
+#define OP_BYTES_MAX 16                   /* of an opcode with a fixed argument or a number of LONG1 */
+
+static const struct { uint8_t op; const char *name; } refused[] = {
+	{ 'c', "GLOBAL" }, { 0x93, "STACK_GLOBAL" }, { 'R', "REDUCE" }, { 'b', "BUILD" }, { 'i', "INST" },
+	{ 'o', "OBJ" }, { 0x81, "NEWOBJ" }, { 0x92, "NEWOBJ_EX" }, { 'P', "PERSID" }, { 'Q', "BINPERSID" },
+	{ 0x82, "EXT1" }, { 0x83, "EXT2" }, { 0x84, "EXT4" },
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are taken as they lie in the file");
+
+#define MARK_MAX 100                      /* a snapshot nests lists and dicts 6 deep */
+
+struct machine {
+	struct snap_build *b;
+	struct snap_input *in;
+	size_t mark[MARK_MAX], mark_n;
+	size_t base;                      /* values below the last mark (or 0) are out of reach */
+	size_t memoized;                  /* entries that MEMOIZE has counted */
+	int protocol;
+};
+
+/* Little-endian, n <= 8. */
+static uint64_t number(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = n; i-- > 0;)
+		v = v << 8 | p[i];
+	return v;
+}
+
+#define FAIL(m, ...) snap_fail((m)->in, (m)->b->err, snap_input_offset((m)->in), __VA_ARGS__)
+
+/* ---- opcodes that are refused -------------------------------------------- */
+
+/* What a file that names this module and object probably is. */
+static const char *likely(const char *name)
+{
+	static const struct { const char *module, *is; } kind[] = {
+		{ "torch", "it looks like a model checkpoint (torch.save)" },
+		{ "collections", "it looks like a model checkpoint (torch.save)" },
+		{ "numpy", "it looks like saved NumPy arrays" }, { "pandas", "it looks like a saved table" },
+		{ "sklearn", "it looks like a saved scikit-learn model" },
+	};
+
+	for (size_t i = 0; i < TM_ARRAY_N(kind); i++)
+		if (tm_starts_with(name, kind[i].module))
+			return kind[i].is;
+	return "it is some other pickle";
+}
+
+static int refuse(struct machine *m, uint8_t op, const char *opcode)
+{
+	const struct snap_value *top = m->b->stack.n ? snap_top(m->b) : NULL;
+	struct tm_str name = TM_STR_INIT;
+	char raw[160];
+	size_t n = 0, lines = 0;
+	int rc;
+
+	/* GLOBAL has module and name behind it, one a line; STACK_GLOBAL on the stack */
+	if (op == 'c' || op == 'i') {
+		snap_input_more(m->in, sizeof raw);
+		for (const uint8_t *p = m->in->p + 1; p < m->in->end && n < sizeof raw - 1 && lines < 2; p++) {
+			lines += *p == '\n';
+			raw[n++] = *p == '\n' ? '.' : (char)*p;
+		}
+		n -= lines == 2;
+		tm_utf8_show_line(&name, raw, n);
+	} else if (op == 0x93 && m->b->stack.n - m->base >= 2 && top[0].tag == V_TEXT && top[-1].tag == V_TEXT) {
+		tm_utf8_show_line(&name, snap_text_of(&m->b->t, top[-1].v), strlen(snap_text_of(&m->b->t, top[-1].v)));
+		tm_str_addc(&name, '.');
+		tm_utf8_show_line(&name, snap_text_of(&m->b->t, top[0].v), strlen(snap_text_of(&m->b->t, top[0].v)));
+	}
+	if (name.n)
+		rc = FAIL(m, "the opcode %s would import %.120s: a memory snapshot has nothing to import, %s", opcode, name.s, likely(name.s));
+	else
+		rc = FAIL(m, "the opcode %s would run code: a memory snapshot has none, it is some other pickle", opcode);
+	tm_str_free(&name);
+	return rc;
+}
+
+static int unknown_op(struct machine *m, uint8_t op)
+{
+	for (size_t i = 0; i < TM_ARRAY_N(refused); i++)
+		if (refused[i].op == op)
+			return refuse(m, op, refused[i].name);
+	if (op && strchr("FILSVgp", op))
+		return FAIL(m, "the opcode `%c` belongs to protocol 0; save the snapshot with protocol 2 to 5", op);
+	if (op == 0x97 || op == 0x98)
+		return FAIL(m, "the opcode %s wants data from outside the file", op == 0x97 ? "NEXT_BUFFER" : "READONLY_BUFFER");
+	return FAIL(m, "0x%02x is no opcode of a pickle: the file is damaged or something else", op);
+}
+
+/* ---- arguments of any length --------------------------------------------- */
+
+/* m->in->p is at the opcode; its n bytes of argument begin `head` bytes behind that. */
+static int long_argument(struct machine *m, size_t head, uint64_t n, const char *what)
+{
+	struct snap_input *in = m->in;
+
+	if (snap_input_may_have(in, head + n) && n <= SNAP_TEXT_MAX && snap_input_more(in, head + (size_t)n))
+		return 0;
+	if (!snap_input_may_have(in, head + n))
+		return FAIL(m, "%s of %llu bytes is announced, more than the file has left: it was cut short or is damaged",
+			    what, (unsigned long long)n);
+	return n > SNAP_TEXT_MAX ? 0 : snap_fail_end(in, m->b->err, what);
+}
+
+static int skip(struct machine *m, uint64_t n, const char *what)
+{
+	struct snap_input *in = m->in;
+
+	while (n) {
+		uint64_t part;
+
+		if (!snap_input_more(in, 1))
+			return snap_fail_end(in, m->b->err, what);
+		part = (uint64_t)(in->end - in->p);
+		part = part < n ? part : n;
+		in->p += part;
+		n -= part;
+		snap_budget_read(&m->b->t.budget, snap_input_offset(in));
+	}
+	return 0;
+}
+
+static int text(struct machine *m, size_t head, uint64_t n)
+{
+	int rc = long_argument(m, head, n, "a text");
+
+	if (rc)
+		return rc;
+	if (n > SNAP_TEXT_MAX) {
+		m->in->p += head;
+		rc = skip(m, n, "a text");
+		return rc ? rc : snap_push(m->b, V_JUNK, 0);
+	}
+	rc = snap_push_text(m->b, (const char *)m->in->p + head, (size_t)n);
+	m->in->p += head + n;
+	return rc;
+}
+
+static int bytes(struct machine *m, size_t head, uint64_t n)
+{
+	int rc = long_argument(m, head, n, "bytes");
+
+	if (rc)
+		return rc;
+	m->in->p += head;
+	rc = skip(m, n, "bytes");
+	return rc ? rc : snap_push(m->b, V_JUNK, 0);
+}
+
+/* Two's complement of n bytes, n up to 9. */
+static int push_long(struct machine *m, const uint8_t *p, uint64_t n)
+{
+	static const uint8_t checkpoint[10] = { 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+	uint64_t v;
+
+	if (n == sizeof checkpoint && !memcmp(p, checkpoint, n))
+		return FAIL(m, "this is a model checkpoint of an old PyTorch (torch.save), not a memory snapshot");
+	if (n > 9)
+		return FAIL(m, "a number of %llu bytes, expected 9 at most", (unsigned long long)n);
+	if (!n)
+		return snap_push(m->b, V_INT, 0);
+	v = number(p, n > 8 ? 8 : (unsigned)n);
+	if (n < 8 && p[n - 1] >> 7)
+		v |= UINT64_MAX << 8 * n;
+	if (n == 9 && p[8] && !(p[8] == 0xff && v >> 63))
+		return FAIL(m, "a number of more than 64 bits");
+	return snap_push(m->b, n == 9 && !p[8] && v >> 63 ? V_UINT : V_INT, v);
+}
+
+static int push_float(struct machine *m, const uint8_t *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < 8; i++)
+		v = v << 8 | p[i];
+	return snap_push(m->b, V_FLOAT, v);
+}
+
+/* ---- marks and containers ------------------------------------------------ */
+
+static int mark(struct machine *m)
+{
+	if (m->mark_n == MARK_MAX)
+		return FAIL(m, "nested more than %d deep", MARK_MAX);
+	m->mark[m->mark_n++] = m->base = m->b->stack.n;
+	return 0;
+}
+
+/* The index of the first value behind the last mark, which is taken away. */
+static int to_mark(struct machine *m, size_t *first)
+{
+	if (!m->mark_n)
+		return FAIL(m, "an opcode ends a group that was not begun");
+	*first = m->mark[--m->mark_n];
+	m->base = m->mark_n ? m->mark[m->mark_n - 1] : 0;
+	return 0;
+}
+
+static int short_stack(struct machine *m)
+{
+	return FAIL(m, "an opcode wants more values than are there");
+}
+
+static int add_to_container(struct machine *m, uint8_t op)
+{
+	size_t first = 0, n = op == OP_APPEND ? 1 : 2;
+	bool list = op == OP_APPEND || op == OP_APPENDS;
+	int rc;
+
+	if (op == OP_APPEND || op == OP_SETITEM) {
+		if (m->b->stack.n - m->base < n + 1)
+			return short_stack(m);
+		first = m->b->stack.n - n;
+	} else {
+		rc = to_mark(m, &first);
+		if (rc)
+			return rc;
+		if (first <= m->base)
+			return short_stack(m);
+	}
+	return list ? snap_append(m->b, first) : snap_set(m->b, first);
+}
+
+/* LIST and DICT make the container when its items are there already. */
+static int container_of_group(struct machine *m, uint8_t op)
+{
+	struct snap_value *v;
+	size_t first = 0;
+	int rc = to_mark(m, &first);
+
+	if (!rc)
+		rc = snap_push(m->b, V_NONE, 0);
+	if (rc)
+		return rc;
+	v = (struct snap_value *)m->b->stack.v + first;
+	memmove(v + 1, v, (m->b->stack.n - 1 - first) * sizeof *v);
+	*v = (struct snap_value){ .tag = op == OP_LIST ? V_LIST : V_DICT };
+	return op == OP_LIST ? snap_append(m->b, first + 1) : snap_set(m->b, first + 1);
+}
+
+static int tuple(struct machine *m, uint8_t op)
+{
+	size_t first = 0, n = (size_t)(op - OP_TUPLE1) + 1;
+	int rc;
+
+	if (op == OP_TUPLE) {
+		rc = to_mark(m, &first);
+		if (rc)
+			return rc;
+	} else {
+		if (m->b->stack.n - m->base < n)
+			return short_stack(m);
+		first = m->b->stack.n - n;
+	}
+	return snap_tuple(m->b, first);
+}
+
+static int pop_or_dup(struct machine *m, uint8_t op)
+{
+	size_t first = 0;
+	int rc;
+
+	if (op == OP_POP_MARK || (op == OP_POP && m->mark_n && m->b->stack.n == m->base)) {
+		rc = to_mark(m, &first);
+		if (!rc)
+			m->b->stack.n = first;
+		return rc;
+	}
+	if (m->b->stack.n <= m->base)
+		return short_stack(m);
+	if (op == OP_POP) {
+		m->b->stack.n--;
+		return 0;
+	}
+	rc = snap_push(m->b, snap_top(m->b)->tag, snap_top(m->b)->v);
+	if (!rc)
+		snap_top(m->b)[0].shared = snap_top(m->b)[-1].shared = true;
+	return rc;
+}
+
+static int put(struct machine *m, uint64_t index)
+{
+	if (m->b->stack.n <= m->base)
+		return short_stack(m);
+	m->memoized++;
+	return snap_memo_put(m->b, index);
+}
+
+static int proto(struct machine *m, uint8_t version)
+{
+	if (version < 2 || version > 5)
+		return FAIL(m, "pickle protocol %u, expected 2 to 5", version);
+	m->protocol = version;
+	return 0;
+}
+
+/* Opcodes with arguments of any length, and the rare ones; moves in->p itself. */
+static int rare(struct machine *m, uint8_t op)
+{
+	const uint8_t *arg = m->in->p + 1;
+	size_t head = 1u + argument_bytes[op];
+	uint64_t n = number(arg, argument_bytes[op]);
+	int rc;
+
+	switch (op) {
+	case OP_SHORT_BINUNICODE: case OP_BINUNICODE: case OP_BINUNICODE8: case OP_SHORT_BINSTRING:
+		return text(m, head, n);
+	case OP_SHORT_BINBYTES: case OP_BINBYTES: case OP_BINBYTES8: case OP_BYTEARRAY8:
+		return bytes(m, head, n);
+	case OP_BINSTRING:
+		return n > INT32_MAX ? FAIL(m, "a text of negative length") : text(m, head, n);
+	case OP_LONG4:
+		if (n > INT32_MAX)
+			return FAIL(m, "a number of negative length");
+		rc = n > 10 ? 0 : long_argument(m, head, n, "a number");
+		rc = rc ? rc : push_long(m, m->in->p + head, n);
+		m->in->p += head + (rc ? 0 : n);
+		return rc;
+	case OP_LONG1:
+		rc = long_argument(m, head, n, "a number");
+		rc = rc ? rc : push_long(m, m->in->p + head, n);
+		m->in->p += rc ? 0 : head + n;
+		return rc;
+	case OP_PROTO:
+		rc = proto(m, (uint8_t)n);
+		break;
+	case OP_FRAME:
+		rc = snap_input_may_have(m->in, head + n) ? 0 :
+			FAIL(m, "a frame of %llu bytes is announced, more than the file has left: it was cut short or is damaged",
+			     (unsigned long long)n);
+		break;
+	case OP_LIST: case OP_DICT: rc = container_of_group(m, op); break;
+	case OP_POP: case OP_POP_MARK: case OP_DUP: rc = pop_or_dup(m, op); break;
+	default: return unknown_op(m, op);
+	}
+	m->in->p += head;
+	return rc;
+}
+
+/* One pass over the opcodes; the usual ones here, so that they cost a few nanoseconds. */
+static int run(struct machine *m)
+{
+	struct snap_build *b = m->b;
+	struct snap_input *in = m->in;
+	int rc = 0;
+
+	while (!rc) {
+		const uint8_t *p = in->p;
+		uint8_t op;
+
+		if (__builtin_expect(in->end - p < OP_BYTES_MAX, 0)) {
+			snap_input_more(in, OP_BYTES_MAX);
+			snap_budget_read(&b->t.budget, snap_input_offset(in));
+			p = in->p;
+			if (p == in->end || in->end - p < 1 + argument_bytes[*p])
+				return snap_fail_end(in, b->err, "a pickle, before its STOP");
+		}
+		op = *p;
+		switch (op) {
+		case OP_BINGET: rc = snap_memo_get(b, p[1]); in->p += 2; break;
+		case OP_LONG_BINGET: rc = snap_memo_get(b, number(p + 1, 4)); in->p += 5; break;
+		case OP_MEMOIZE: rc = put(m, m->memoized); in->p += 1; break;
+		case OP_BINPUT: rc = put(m, p[1]); in->p += 2; break;
+		case OP_LONG_BINPUT: rc = put(m, number(p + 1, 4)); in->p += 5; break;
+		case OP_BININT1: rc = snap_push(b, V_INT, p[1]); in->p += 2; break;
+		case OP_BININT2: rc = snap_push(b, V_INT, number(p + 1, 2)); in->p += 3; break;
+		case OP_BININT: rc = snap_push(b, V_INT, (uint64_t)(int64_t)(int32_t)number(p + 1, 4)); in->p += 5; break;
+		case OP_LONG1:
+			if (p[1] <= 8 && p[1] && in->end - p >= 10) {
+				unsigned shift = 64 - 8 * p[1];
+				uint64_t v;
+
+				/* one load; number() is for the rest */
+				memcpy(&v, p + 2, 8);
+				rc = snap_push(b, V_INT, (uint64_t)((int64_t)(v << shift) >> shift));
+				in->p += 2 + p[1];
+			} else {
+				rc = rare(m, op);
+			}
+			break;
+		case OP_MARK: rc = mark(m); in->p += 1; break;
+		case OP_EMPTY_DICT: rc = snap_push(b, V_DICT, 0); in->p += 1; break;
+		case OP_EMPTY_LIST: case OP_EMPTY_TUPLE: rc = snap_push(b, V_LIST, 0); in->p += 1; break;
+		case OP_SETITEMS: case OP_SETITEM: case OP_APPENDS: case OP_APPEND:
+			rc = add_to_container(m, op); in->p += 1; break;
+		case OP_TUPLE: case OP_TUPLE1: case OP_TUPLE2: case OP_TUPLE3:
+			rc = tuple(m, op); in->p += 1; break;
+		case OP_NONE: rc = snap_push(b, V_NONE, 0); in->p += 1; break;
+		case OP_NEWTRUE: case OP_NEWFALSE: rc = snap_push(b, V_BOOL, op == OP_NEWTRUE); in->p += 1; break;
+		case OP_BINFLOAT: rc = push_float(m, p + 1); in->p += 9; break;
+		case OP_STOP:
+			if (b->stack.n <= m->base)
+				return short_stack(m);
+			in->p += 1;
+			return 0;
+		default: rc = rare(m, op); break;
+		}
+	}
+	return rc;
+}
+
+int snap_pickle_read(struct snap_build *b, struct snap_value *result, int *protocol)
+{
+	struct machine m = { .b = b, .in = b->in };
+	int rc = run(&m);
+
+	if (rc)
+		return rc;
+	*result = *snap_top(b);
+	*protocol = m.protocol;
+	return 0;
+}

@@ -2,6 +2,10 @@
  * A recording under an allocator: its requests and frees are given to the
  * real policy code (memory/), on a virtual device, and what the policy does
  * is compared with what was recorded, or with itself under other settings.
+ *
+ * A recording is prepared once (struct replay): addresses become numbers of
+ * slots, what lived before the first event is found by undoing the events from
+ * the end. Each pass after that needs no look-up. docs/replay.md has the rules.
  */
 #ifndef TM_REPLAY_H
 #define TM_REPLAY_H
@@ -18,6 +22,10 @@ enum replay_start {
 	REPLAY_COLD                       /* what lived then is allocated anew, in order of address */
 };
 
+#define REPLAY_NO_EVENT UINT32_MAX
+#define REPLAY_CAP_STEP (2ull << 20)      /* of the smallest cap */
+#define REPLAY_OOM_MAX 16                 /* of the recording, that are kept */
+
 struct replay_setting {
 	const char *policy;               /* "caching", "raw" */
 	const char *conf;                 /* option string, "" the defaults; NULL: as recorded */
@@ -26,9 +34,20 @@ struct replay_setting {
 	uint64_t outside_bytes;           /* of it used by others */
 	enum replay_mode mode;
 	enum replay_start start;
+	/*
+	 * What-if: 0 the driver's usual layout; n: other allocations of the
+	 * program lie in the way of the first segments. Where two layouts give
+	 * different figures, ties between equal blocks decide them.
+	 */
+	unsigned layout;
 };
 
-struct replay_failure { uint64_t index, request_bytes, segment_bytes; };
+struct replay_failure {
+	uint64_t index;                   /* of the event; 0 and request_bytes 0: what lived before did not fit */
+	uint64_t request_bytes, segment_bytes;
+	uint32_t frames;                  /* a stack of the recording, or RECORDING_NONE */
+	struct mem_policy_oom oom;        /* zero where the policy tells nothing */
+};
 
 struct replay_result {
 	uint64_t events;                  /* gone through */
@@ -37,23 +56,117 @@ struct replay_result {
 	uint64_t requested_peak, allocated_peak, active_peak, reserved_peak, inactive_split_peak;     /* bytes */
 	uint64_t requested_end, allocated_end, reserved_end;
 	uint64_t segments_peak, device_allocs, device_frees, retries, ooms;
-	double fragmentation_at_peak;     /* 1 - allocated / reserved when reserved was first highest */
-	double exact_address_share, exact_segment_share;          /* NaN in what-if */
-	uint64_t inferred_blocks, unmatched_frees;
+	uint64_t reserved_start;          /* when the first event came */
+	uint64_t peak_event;              /* the request after which reserved was first highest; REPLAY_NO_EVENT: the start */
+	double fragmentation_at_peak;     /* 1 - allocated / reserved at that moment */
+	bool cold;                        /* was started cold, asked for or not (no segments, or a policy that cannot) */
+	/* Exact mode; NaN else, and where there was nothing to compare. */
+	double exact_address_share;       /* of the requests: the recorded address */
+	double exact_segment_share;       /* of the segment events, recorded and ours: the same, in the same order */
+	double exact_block_share;         /* of the blocks in the recording's list of segments: as ours at the end */
+	uint64_t first_difference;        /* event of the first request with another address; UINT64_MAX: none */
 	double seconds;
 };
 
-/* One pass. TM_EINVALID for an option string the policy refuses. */
-int replay_run(const struct recording *r, const struct replay_setting *setting, struct replay_result *out,
+/* An out-of-memory error in the recording; bytes. */
+struct replay_oom {
+	uint64_t index, request, live, reserved, device_free;     /* live: rounded to 512; reserved: by the program then */
+	uint32_t frames;
+};
+
+/* What was found when the recording was prepared. */
+struct replay_facts {
+	uint64_t requests, frees;         /* that are replayed */
+	uint64_t requested_peak;          /* bytes in use, as asked, until the free has completed */
+	uint64_t peak_event;              /* after which requested was first highest; REPLAY_NO_EVENT: the start */
+	uint64_t rounded_peak;            /* each rounded up to 512, requests of recorded ooms included */
+	uint64_t reserved_start, reserved_peak;           /* by the recorded segments and their events */
+	uint64_t before_n, before_bytes;  /* blocks that lived before the first event, as asked */
+	uint64_t inferred_blocks;         /* of them: their size is not in the file */
+	uint64_t slack_blocks;            /* of those: found to reach further than their request */
+	uint64_t undecided_blocks, undecided_bytes;       /* may do so, but nothing tells; at most by so much */
+	uint64_t unmatched_frees;         /* of addresses where nothing was, skipped */
+	uint64_t reused_alive;            /* blocks whose free is not recorded, although their address was used again */
+	uint64_t bad_sizes;               /* requests of nothing, or of more than any device has; left out */
+	uint64_t bad_segments;            /* segments and events of segments that contradict each other */
+	uint64_t empty_caches;            /* calls of empty_cache, as the freed segments show */
+	uint64_t failed_requests;         /* requests that drove the recorded program to release its cache */
+	uint64_t guessed_pools;           /* segments whose pool nothing tells */
+	struct replay_oom ooms[REPLAY_OOM_MAX];
+	size_t oom_n;                     /* may be above REPLAY_OOM_MAX */
+};
+
+struct replay;
+
+/*
+ * The recording must outlive it. TM_EINPUT: nothing to replay (no event that
+ * asks for memory), or more events, streams or pools than can be numbered.
+ */
+int replay_new(const struct recording *r, struct replay **out, struct tm_err *err);
+void replay_free(struct replay *replay);                  /* NULL is fine */
+const struct replay_facts *replay_facts(const struct replay *replay);
+/* The option string in effect while it was recorded, as far as the file tells. */
+const char *replay_conf(const struct replay *replay);
+
+/*
+ * One pass. TM_EINVALID for an option string the policy refuses, or a policy
+ * that is not there. A request that is refused is skipped, and so is its free.
+ */
+int replay_run(const struct replay *replay, const struct replay_setting *setting, struct replay_result *out,
 	       struct tm_err *err);
+
+/* Called for each statistic of the policy at the end of a pass that is like replay_run. */
+typedef void replay_stat_fn(void *arg, const char *name, int64_t value);
+int replay_run_stats(const struct replay *replay, const struct replay_setting *setting, struct replay_result *out,
+		     replay_stat_fn *stat, void *arg, struct tm_err *err);
 
 /*
  * The smallest cap, in steps of 2 MiB, under which the recording completes,
  * by bisection between what lives at most and what is reserved without a cap;
- * *monotone false: a larger cap near it fails (then *cap is the smallest from
+ * *monotone false: a cap near it does otherwise (then *cap is the smallest from
  * which all tried ones complete). 0 with *cap 0: none does.
  */
-int replay_min_cap(const struct recording *r, const struct replay_setting *setting, uint64_t *cap_bytes,
+int replay_min_cap(const struct replay *replay, const struct replay_setting *setting, uint64_t *cap_bytes,
 		   bool *monotone, struct tm_err *err);
+
+/* ---- what there was at a moment ------------------------------------------- */
+
+/* A block of the policy, in order of address. */
+struct replay_part {
+	struct mem_part part;
+	uint64_t event;                   /* the request it serves; REPLAY_NO_EVENT: from before, or free */
+	uint32_t frames;                  /* of that request; RECORDING_NONE */
+};
+
+/* A point of the course: behind an event. */
+struct replay_point {
+	uint64_t event, requested, allocated, reserved;
+};
+
+struct replay_picture {
+	struct replay_part *parts; size_t part_n;         /* when reserved was first highest */
+	uint64_t requested, allocated, active, reserved;  /* then */
+	struct replay_point *course; size_t course_n;
+};
+
+#define REPLAY_COURSE_MAX 2000
+
+/* A second pass of what gave `result`. The picture is freed by replay_picture_fini, also after an error. */
+int replay_picture(const struct replay *replay, const struct replay_setting *setting,
+		   const struct replay_result *result, struct replay_picture *out, struct tm_err *err);
+void replay_picture_fini(struct replay_picture *picture);
+
+/* A block that the program held. */
+struct replay_held {
+	uint64_t bytes;                   /* as asked */
+	uint32_t frames;                  /* of its request; of one from before those of the list of segments, if any */
+	bool before;                      /* lived before the first event */
+};
+
+/*
+ * Who held the requested peak, in no order. Their bytes sum to
+ * facts.requested_peak. To be freed.
+ */
+size_t replay_held(const struct replay *replay, struct replay_held **out);
 
 #endif

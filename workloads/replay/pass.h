@@ -1,0 +1,54 @@
+/*
+ * One pass of a recording through a policy, in steps, so that a caller can
+ * look in between. Private to replay.
+ */
+#ifndef TM_PASS_H
+#define TM_PASS_H
+
+#include "told.h"
+
+enum pass_slot { PASS_EMPTY, PASS_LIVE, PASS_PENDING };
+
+/* Slots that are pending, in order of their frees. */
+struct pass_link {
+	uint32_t prev, next;
+};
+
+struct pass {
+	const struct replay *replay;
+	const struct replay_setting *setting;
+	const struct mem_policy *policy;
+	void *state;
+	struct mem_driver *driver;
+	struct told told;                 /* exact mode only */
+	struct mem_request req;
+	struct mem_grant *grants;         /* by slot */
+	uint8_t *slots;                   /* enum pass_slot */
+	struct pass_link *links;          /* by slot */
+	uint32_t pending_first, pending_last;
+	uint64_t *event;                  /* by slot: the request it serves; NULL: nobody asked for it */
+	uint64_t held;                    /* highest so far, of the driver */
+	uint64_t allocated_at_peak, reserved_at_peak;
+	uint64_t refused, same_address, compared;
+	struct replay_result *result;
+	struct tm_err err;                /* of the last refusal */
+};
+
+/*
+ * Makes the policy and brings it to the state at the first event. TM_EINVALID:
+ * no such policy, or an option string that it refuses. TM_EOOM: what lived
+ * then does not fit; result->first_failure says so and the pass can go on.
+ * pass_fini is called in any case.
+ */
+int pass_init(struct pass *pass, const struct replay *replay, const struct replay_setting *setting,
+	      struct replay_result *result, bool note_events, struct tm_err *err);
+/* Operations [from, to); stops behind a refused request where first_only. Returns where it stopped. */
+size_t pass_go(struct pass *pass, size_t from, size_t to, bool first_only);
+/* The figures of what was done so far. */
+void pass_result(struct pass *pass, size_t done);
+void pass_fini(struct pass *pass);
+
+/* compare.c: share of the recording's blocks that the policy has likewise, NaN where it lists none. */
+double compare_blocks(const struct pass *pass);
+
+#endif

@@ -2,101 +2,227 @@
  * Blocks of the caching policy: which free one is taken, when it is cut, and
  * how neighbours grow together again. The statistics on inactive split blocks
  * (free parts of segments that are in use elsewhere: memory that cannot go
- * back) are kept here, since each of these steps changes them.
+ * back) are kept here, since each of these steps changes them. They leave out
+ * segments that grow: whole pages of those can go back.
  */
 #include "memory/caching.h"
 
 #include "base/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define SLAB_N 256
+
+/* Blocks come and go with every request; they are kept in stock. */
+struct caching_slab {
+	struct caching_slab *next;
+	struct caching_block block[SLAB_N];
+};
+
+struct caching_block *caching_block_new(struct caching *c)
+{
+	struct caching_block *block = c->spare;
+
+	if (!block) {
+		struct caching_slab *slab = tm_xmalloc(sizeof *slab);
+
+		slab->next = c->slabs;
+		c->slabs = slab;
+		for (size_t i = 0; i < SLAB_N; i++)
+			caching_block_drop(c, &slab->block[i]);
+		block = c->spare;
+	}
+	c->spare = block->next;
+	return block;
+}
+
+void caching_block_drop(struct caching *c, struct caching_block *block)
+{
+	block->next = c->spare;
+	c->spare = block;
+}
+
+void caching_blocks_free(struct caching *c)
+{
+	struct caching_slab *slab, *next;
+
+	for (slab = c->slabs; slab; slab = next) {
+		next = slab->next;
+		free(slab);
+	}
+	c->slabs = NULL;
+	c->spare = NULL;
+}
+
+/* ---- sets ------------------------------------------------------------------- */
 
 void caching_park(struct caching_block *block)
 {
 	block->node.key[0] = block->stream;
-	block->node.key[1] = block->size;
-	block->node.key[2] = block->addr;
+	block->node.key[1] = block->mapped ? block->size : block->addr;
+	block->node.key[2] = block->mapped ? block->addr : 0;
 	block->freed_at = block->pool->lookups;
-	keyset_insert(&block->pool->free_blocks, &block->node);
+	keyset_insert(block->mapped ? &block->pool->free_blocks : &block->pool->unmapped, &block->node);
 }
 
 void caching_unpark(struct caching_block *block)
 {
-	keyset_erase(&block->pool->free_blocks, &block->node);
+	keyset_erase(block->mapped ? &block->pool->free_blocks : &block->pool->unmapped, &block->node);
+}
+
+/* ---- search ------------------------------------------------------------------ */
+
+/* Bytes that a block of a growing segment can be made to have: its own and the addresses behind it. */
+static uint64_t reach(const struct caching_block *block)
+{
+	uint64_t behind = block->next && !block->next->mapped ? block->next->size : 0;
+
+	return block->size + (caching_broken(CACHING_TAIL_PLAIN) ? 0 : behind);
+}
+
+static struct caching_block *next_of_stream(const struct caching_block *block)
+{
+	struct caching_block *next = caching_block_of(keyset_next(&block->node));
+
+	return next && next->stream == block->stream ? next : NULL;
+}
+
+static struct caching_block *last_equal(struct caching_block *block)
+{
+	struct caching_block *next;
+
+	while ((next = next_of_stream(block)) && next->size == block->size)
+		block = next;
+	return block;
+}
+
+/* The smallest block that holds the request, the lowest address among equals; among growing segments by reach. */
+static struct caching_block *best_fit(const struct caching_request *req)
+{
+	struct keyset_node *node = keyset_lower_bound(&req->pool->free_blocks, req->stream, req->size, 0);
+	struct caching_block *block = caching_block_of(node), *next;
+
+	if (!block || block->stream != req->stream)
+		return NULL;
+	if (caching_broken(CACHING_TIE_HIGH))
+		block = last_equal(block);
+	if (!caching_expands(block))
+		return block;
+	if (!req->expand) {
+		do
+			block = next_of_stream(block);
+		while (block && caching_expands(block));
+		return block;
+	}
+	while (caching_expands(block) && (next = next_of_stream(block)) && reach(next) < reach(block))
+		block = next;
+	return block;
+}
+
+/* Each search makes the pool's free blocks older. */
+static void tick(struct caching *c, const struct caching_request *req)
+{
+	if (c->limit == CACHING_UNLIMITED || c->conf.gc_threshold <= 0)
+		return;
+	req->pool->lookups++;
+	if (caching_broken(CACHING_GC_BOTH_POOLS) && req->pool->class == CACHING_SMALL)
+		c->pools[CACHING_LARGE].lookups++;
 }
 
 /*
- * The smallest free block of the stream that holds the request, the lowest
- * address among equals. Exactly one candidate: if the oversize rules forbid
- * it there is no second try, although a larger block might be allowed.
+ * Exactly one candidate: if the oversize rules forbid it there is no second
+ * try, although a larger block might be allowed.
  */
+static struct caching_block *allowed(const struct caching *c, struct caching_block *block,
+				     const struct caching_request *req)
+{
+	const struct conf *o = &c->conf;
+	uint64_t rest;
+
+	if (!block)
+		return NULL;
+	if (req->size < o->max_split_bytes)
+		return block->size >= o->max_split_bytes && !caching_broken(CACHING_OVERSIZE_FOR_ALL) ? NULL : block;
+	if (caching_broken(CACHING_NO_NON_SPLIT))
+		return block;
+	/* As a difference: the sum with the rounding could wrap. */
+	rest = block->size - req->size;
+	if (caching_broken(CACHING_NON_SPLIT_ABOVE) && rest == o->max_non_split_rounding_bytes)
+		return block;
+	return rest >= o->max_non_split_rounding_bytes ? NULL : block;
+}
+
 struct caching_block *caching_find(struct caching *c, const struct caching_request *req)
 {
-	const struct caching_options *o = &c->options;
 	struct caching_block *block;
 
-	if (c->limit != CACHING_UNLIMITED && o->gc_threshold > 0)
-		req->pool->lookups++;
-	block = caching_block_of(keyset_lower_bound(&req->pool->free_blocks, req->stream, req->size, 0));
-	if (!block || block->stream != req->stream)
-		return NULL;
-	if (req->size < o->max_split_bytes && block->size >= o->max_split_bytes)
-		return NULL;
-	/* As a difference: the sum with the rounding could wrap. */
-	if (req->size >= o->max_split_bytes && block->size - req->size >= o->max_non_split_rounding_bytes)
-		return NULL;
-	caching_unpark(block);
+	tick(c, req);
+	block = allowed(c, best_fit(req), req);
+	if (block)
+		caching_unpark(block);
+	else if (caching_broken(CACHING_GC_HITS) && c->limit != CACHING_UNLIMITED && c->conf.gc_threshold > 0)
+		req->pool->lookups--;
 	return block;
 }
+
+/* ---- split ------------------------------------------------------------------- */
 
 static bool must_split(const struct caching *c, const struct caching_block *block, const struct caching_request *req)
 {
 	uint64_t rest = block->size - req->size;
 
-	if (block->pool->class == CACHING_SMALL)
+	if (block->pool->owner && block->pool->owner->flags & MEM_POOL_NO_SPLIT)
+		return false;
+	if (block->pool->class == CACHING_SMALL || (req->expand && !caching_broken(CACHING_EXPAND_SPLIT_MIB)))
 		return rest >= CACHING_BLOCK_BYTES;
-	return req->size < c->options.max_split_bytes && rest > CACHING_SMALL_BYTES;
+	if (req->size >= c->conf.max_split_bytes && !caching_broken(CACHING_OVERSIZE_SPLIT))
+		return false;
+	return rest > CACHING_SMALL_BYTES || (caching_broken(CACHING_SPLIT_MIB) && rest == CACHING_SMALL_BYTES);
 }
 
-/* The block keeps the low `size` bytes, the rest becomes a free block. */
-static void split(struct caching_block *block, uint64_t size)
+struct caching_block *caching_cut(struct caching *c, struct caching_block *block, uint64_t size)
 {
-	struct caching_block *rest = tm_xcalloc(1, sizeof *rest);
+	struct caching_block *rest = caching_block_new(c);
 
-	rest->pool = block->pool;
-	rest->stream = block->stream;
-	rest->addr = block->addr + size;
-	rest->size = block->size - size;
-	rest->prev = block;
-	rest->next = block->next;
+	*rest = (struct caching_block){
+		.pool = block->pool, .segment = block->segment, .prev = block, .next = block->next,
+		.stream = block->stream, .addr = block->addr + size, .size = block->size - size,
+		.state = CACHING_FREE, .mapped = block->mapped,
+	};
 	if (rest->next)
 		rest->next->prev = rest;
 	block->next = rest;
 	block->size = size;
-	caching_park(rest);
+	return rest;
 }
 
-static void count_inactive(struct caching *c, enum caching_class class, int64_t blocks, int64_t bytes)
+static void count_inactive(struct caching *c, const struct caching_block *block, int64_t blocks, int64_t bytes)
 {
-	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT, class, blocks);
-	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT_BYTES, class, bytes);
+	if (caching_expands(block))
+		return;
+	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT, block->pool->class, blocks);
+	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT_BYTES, block->pool->class, bytes);
 }
 
-void caching_hand_out(struct caching *c, struct caching_block *block, const struct caching_request *req)
+struct caching_block *caching_hand_out(struct caching *c, struct caching_block *block,
+				       const struct caching_request *req)
 {
 	enum caching_class class = block->pool->class;
 	bool was_split = caching_is_split(block);
 	int64_t size;
 
 	if (must_split(c, block, req)) {
-		split(block, req->size);
+		caching_park(caching_cut(c, block, req->size));
 		if (was_split)
-			count_inactive(c, class, 0, -(int64_t)block->size);
+			count_inactive(c, block, 0, -(int64_t)block->size);
 		else
-			count_inactive(c, class, 1, (int64_t)block->next->size);
+			count_inactive(c, block, 1, (int64_t)block->next->size);
 	} else if (was_split) {
-		count_inactive(c, class, -1, -(int64_t)block->size);
+		count_inactive(c, block, -1, -(int64_t)block->size);
 	}
-	block->allocated = true;
+	block->state = CACHING_LIVE;
+	block->shared = false;
 	block->requested = req->bytes;
 	size = (int64_t)block->size;
 	caching_stats_add(&c->stats, CACHING_ALLOCATION, class, 1);
@@ -104,44 +230,45 @@ void caching_hand_out(struct caching *c, struct caching_block *block, const stru
 	caching_stats_add(&c->stats, CACHING_ACTIVE, class, 1);
 	caching_stats_add(&c->stats, CACHING_ACTIVE_BYTES, class, size);
 	caching_stats_add(&c->stats, CACHING_REQUESTED_BYTES, class, (int64_t)req->bytes);
-	if (block->size >= c->options.max_split_bytes)
+	if (block->size >= c->conf.max_split_bytes)
 		caching_gauge_add(&c->stats.oversize_allocations, 1);
+	return block;
 }
 
-/* `high` follows `low`; the object of the lower one survives, so that a segment keeps its first block. */
-static struct caching_block *join(struct caching_block *low, struct caching_block *high)
+/* ---- merge ------------------------------------------------------------------- */
+
+struct caching_block *caching_join(struct caching *c, struct caching_block *low, struct caching_block *high)
 {
 	low->size += high->size;
 	low->next = high->next;
 	if (low->next)
 		low->next->prev = low;
-	free(high);
+	caching_block_drop(c, high);
 	return low;
 }
 
 void caching_take_back(struct caching *c, struct caching_block *block)
 {
-	struct caching_pool *pool = block->pool;
 	struct caching_block *prev = block->prev, *next = block->next;
 	int64_t blocks = 0, bytes = 0;
 
-	block->allocated = false;
-	if (prev && !prev->allocated) {
+	block->state = CACHING_FREE;
+	if (prev && prev->state == CACHING_FREE && prev->mapped) {
 		caching_unpark(prev);
 		blocks--;
 		bytes -= (int64_t)prev->size;
-		block = join(prev, block);
+		block = caching_join(c, prev, block);
 	}
-	if (next && !next->allocated) {
+	if (next && next->state == CACHING_FREE && next->mapped) {
 		caching_unpark(next);
 		blocks--;
 		bytes -= (int64_t)next->size;
-		block = join(block, next);
+		block = caching_join(c, block, next);
 	}
 	caching_park(block);
 	if (caching_is_split(block)) {
 		blocks++;
 		bytes += (int64_t)block->size;
 	}
-	count_inactive(c, pool->class, blocks, bytes);
+	count_inactive(c, block, blocks, bytes);
 }

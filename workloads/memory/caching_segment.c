@@ -19,21 +19,45 @@ static int refuse(const struct caching *c, uint64_t wanted, struct tm_err *err)
 		       tm_size_text((double)c->limit, text[2]));
 }
 
-static struct caching_block *open_segment(struct caching *c, const struct caching_request *req, uint64_t addr)
+struct caching_block *caching_open(struct caching *c, struct caching_pool *pool, uint64_t stream,
+				   uint64_t addr, uint64_t size, uint64_t page)
 {
 	struct caching_segment *segment = tm_xcalloc(1, sizeof *segment);
-	struct caching_block *block = tm_xcalloc(1, sizeof *block);
+	struct caching_block *block = caching_block_new(c);
 
-	block->pool = req->pool;
-	block->stream = req->stream;
-	block->addr = addr;
-	block->size = req->segment;
-	segment->addr = addr;
-	segment->size = req->segment;
+	*block = (struct caching_block){
+		.pool = pool, .segment = segment, .stream = stream, .addr = addr, .size = size,
+		.state = CACHING_FREE, .mapped = !page,
+	};
+	segment->addr = segment->node.key[0] = addr;
+	segment->size = size;
+	segment->page = page;
+	segment->pool = pool;
 	segment->first = block;
-	segment->node.key[0] = addr;
 	keyset_insert(&c->segments, &segment->node);
+	if (pool->owner)
+		pool->owner->segments++;
 	return block;
+}
+
+void caching_close(struct caching *c, struct caching_segment *segment)
+{
+	BUG_ON(segment->first->size != segment->size);
+	keyset_erase(&c->segments, &segment->node);
+	if (segment->pool->owner)
+		segment->pool->owner->segments--;
+	caching_block_drop(c, segment->first);
+	free(segment);
+}
+
+void caching_count_reserved(struct caching *c, enum caching_class class, int64_t bytes)
+{
+	c->reserved += (uint64_t)bytes;
+	caching_stats_add(&c->stats, CACHING_RESERVED_BYTES, class, bytes);
+	if (bytes < 0)
+		c->stats.device_frees++;
+	else
+		c->stats.device_allocs++;
 }
 
 int caching_obtain(struct caching *c, const struct caching_request *req, struct caching_block **out,
@@ -43,95 +67,126 @@ int caching_obtain(struct caching *c, const struct caching_request *req, struct 
 	uint64_t addr;
 	int rc;
 
-	if (c->limit != CACHING_UNLIMITED && (c->reserved > c->limit || req->segment > c->limit - c->reserved))
+	/* Of memory that grows too the whole segment is compared, though fewer bytes may be missing. */
+	c->oom.by_limit = c->limit != CACHING_UNLIMITED &&
+			  (c->reserved > c->limit || req->segment > c->limit - c->reserved);
+	if (c->oom.by_limit)
 		return refuse(c, req->segment, err);
+	if (req->expand)
+		return caching_expand(c, req, out, err);
 	rc = c->driver->alloc(c->driver, req->segment, &addr, err);
 	if (rc)
 		return rc;
-	c->reserved += req->segment;
+	caching_count_reserved(c, class, (int64_t)req->segment);
 	caching_stats_add(&c->stats, CACHING_SEGMENT, class, 1);
-	caching_stats_add(&c->stats, CACHING_RESERVED_BYTES, class, (int64_t)req->segment);
-	if (req->segment >= c->options.max_split_bytes)
+	if (req->segment >= c->conf.max_split_bytes)
 		caching_gauge_add(&c->stats.oversize_segments, 1);
-	c->stats.device_allocs++;
-	*out = open_segment(c, req, addr);
+	*out = caching_open(c, req->pool, req->stream, addr, req->segment, 0);
 	return 0;
 }
 
 /* The block is free, parked and its whole segment. */
 static void release(struct caching *c, struct caching_block *block)
 {
-	struct keyset_node *node = keyset_lower_bound(&c->segments, block->addr, 0, 0);
-	struct caching_segment *segment;
+	struct caching_segment *segment = block->segment;
+	enum caching_class class = block->pool->class;
 
-	BUG_ON(!node);
-	segment = keyset_entry(node, struct caching_segment, node);
-	BUG_ON(segment->first != block || segment->size != block->size);
+	BUG_ON(caching_is_split(block));
 	caching_unpark(block);
-	keyset_erase(&c->segments, node);
 	c->driver->free(c->driver, segment->addr, segment->size);
-	c->reserved -= segment->size;
-	c->stats.device_frees++;
-	caching_stats_add(&c->stats, CACHING_SEGMENT, block->pool->class, -1);
-	caching_stats_add(&c->stats, CACHING_RESERVED_BYTES, block->pool->class, -(int64_t)segment->size);
-	if (segment->size >= c->options.max_split_bytes)
+	caching_count_reserved(c, class, -(int64_t)segment->size);
+	caching_stats_add(&c->stats, CACHING_SEGMENT, class, -1);
+	if (segment->size >= c->conf.max_split_bytes)
 		caching_gauge_add(&c->stats.oversize_segments, -1);
-	free(block);
-	free(segment);
+	caching_close(c, segment);
 }
+
+/* ---- garbage collection --------------------------------------------------------- */
 
 static uint64_t age_of(const struct caching_pool *pool, const struct caching_block *block)
 {
 	return pool->lookups - block->freed_at;
 }
 
+struct collection {
+	uint64_t target, reclaimed;       /* bytes */
+	uint64_t ages, count;             /* of what could still go */
+};
+
 /* One pass: releases what is at least as old as the average of the rest. False: nothing was. */
-static bool collect_old(struct caching *c, struct caching_pool *pool, double oldest,
-			uint64_t *ages, uint64_t *count, uint64_t *reclaimed)
+static bool collect_old(struct caching *c, struct caching_pool *pool, struct collection *run)
 {
+	double oldest = (double)run->ages / (double)run->count;
 	struct keyset_node *node = keyset_first(&pool->free_blocks), *next;
 	bool progress = false;
 
 	for (; node; node = next) {
 		struct caching_block *block = caching_block_of(node);
+		double age = (double)age_of(pool, block);
 
 		next = keyset_next(node);
-		if (caching_is_split(block) || (double)age_of(pool, block) < oldest)
+		if (caching_is_split(block) || caching_expands(block) || age < oldest)
+			continue;
+		if (caching_broken(CACHING_GC_ABOVE) && age <= oldest)
 			continue;
 		progress = true;
-		*reclaimed += block->size;
-		*ages -= age_of(pool, block);
-		(*count)--;
+		run->reclaimed += block->size;
+		run->ages -= age_of(pool, block);
+		run->count--;
 		release(c, block);
+		if (caching_broken(CACHING_GC_STOPS) && run->reclaimed >= run->target)
+			break;
 	}
-	return progress;
+	return progress && !caching_broken(CACHING_GC_ONE_PASS);
+}
+
+static uint64_t threshold_of(struct caching *c)
+{
+	uint64_t total = c->limit, unused;
+
+	if (caching_broken(CACHING_GC_OF_DEVICE))
+		c->driver->info(c->driver, &total, &unused);
+	return (uint64_t)(c->conf.gc_threshold * (double)total);
 }
 
 /*
- * Above the threshold, gives back whole segments of the large pool that were
- * not used for longest, until reserved is below it. A pass does not stop when
- * the target is reached, so it may give back more.
+ * Above the threshold, gives back whole segments of the common large pool that
+ * were not used for longest, until reserved is below it. A pass does not stop
+ * when the target is reached, so it may give back more.
  */
 void caching_collect(struct caching *c)
 {
 	struct caching_pool *pool = &c->pools[CACHING_LARGE];
-	uint64_t ages = 0, count = 0, reclaimed = 0, threshold;
+	struct collection run = { 0 };
+	uint64_t threshold;
 
-	if (c->limit == CACHING_UNLIMITED || c->options.gc_threshold <= 0)
+	if (c->limit == CACHING_UNLIMITED || c->conf.gc_threshold <= 0)
 		return;
-	threshold = (uint64_t)(c->options.gc_threshold * (double)c->limit);
+	threshold = threshold_of(c);
 	if (c->reserved <= threshold)
 		return;
-	uint64_t target = c->reserved - threshold;
+	run.target = c->reserved - threshold;
 	for (struct keyset_node *node = keyset_first(&pool->free_blocks); node; node = keyset_next(node)) {
 		if (caching_is_split(caching_block_of(node)))
 			continue;
-		ages += age_of(pool, caching_block_of(node));
-		count++;
+		run.ages += age_of(pool, caching_block_of(node));
+		run.count++;
 	}
-	while (reclaimed < target && count)
-		if (!collect_old(c, pool, (double)ages / (double)count, &ages, &count, &reclaimed))
+	while (run.reclaimed < run.target && run.count)
+		if (!collect_old(c, pool, &run))
 			break;
+}
+
+/* ---- on the way to an out-of-memory error ---------------------------------------- */
+
+/*
+ * A split block of this size can only be there after the options changed at
+ * run time. PyTorch would give its address to the driver, which knows of no
+ * such allocation; here it stays.
+ */
+static bool may_release(const struct caching_block *block)
+{
+	return !caching_expands(block) && !caching_is_split(block);
 }
 
 /*
@@ -141,45 +196,51 @@ void caching_collect(struct caching *c)
  */
 bool caching_release_oversize(struct caching *c, const struct caching_request *req)
 {
+	uint64_t key = req->size > c->conf.max_split_bytes ? req->size : c->conf.max_split_bytes;
 	struct keyset *set = &req->pool->free_blocks;
-	uint64_t key = req->size > c->options.max_split_bytes ? req->size : c->options.max_split_bytes;
-	uint64_t released = 0;
+	struct caching_block *block;
 	struct keyset_node *node;
+	uint64_t released = 0;
 
-	if (c->options.max_split_bytes == CACHING_UNLIMITED)
+	if (c->conf.max_split_bytes == CACHING_UNLIMITED || caching_broken(CACHING_NO_RELEASE_OVERSIZE))
 		return false;
 	node = keyset_lower_bound(set, req->stream, key, 0);
-	if (node && caching_block_of(node)->stream == req->stream) {
-		release(c, caching_block_of(node));
+	block = caching_block_of(node);
+	if (block && block->stream == req->stream && may_release(block)) {
+		release(c, block);
 		return true;
 	}
 	node = node ? keyset_prev(node) : keyset_last(set);
 	while (node && released < key) {
-		struct caching_block *block = caching_block_of(node);
-
-		if (block->stream != req->stream || block->size < c->options.max_split_bytes)
+		block = caching_block_of(node);
+		if (block->stream != req->stream || block->size < c->conf.max_split_bytes)
 			break;
 		node = keyset_prev(node);
-		released += block->size;
-		release(c, block);
+		if (may_release(block)) {
+			released += block->size;
+			release(c, block);
+		}
 	}
 	return released >= key;
 }
 
-static void release_pool(struct caching *c, struct caching_pool *pool)
+/* Fixed segments first, then pages of growing ones: unmapping parks new blocks, so those are noted before. */
+void caching_release_pool(struct caching *c, struct caching_pool *pool)
 {
+	struct caching_block **growing = tm_xcalloc(pool->free_blocks.n + 1, sizeof *growing);
 	struct keyset_node *node = keyset_first(&pool->free_blocks), *next;
+	size_t n = 0;
 
 	for (; node; node = next) {
-		next = keyset_next(node);
-		if (!caching_is_split(caching_block_of(node)))
-			release(c, caching_block_of(node));
-	}
-}
+		struct caching_block *block = caching_block_of(node);
 
-void caching_release_all(struct caching *c)
-{
-	c->stats.sync_all_streams++;
-	release_pool(c, &c->pools[CACHING_LARGE]);
-	release_pool(c, &c->pools[CACHING_SMALL]);
+		next = keyset_next(node);
+		if (caching_expands(block))
+			growing[n++] = block;
+		else if (!caching_is_split(block))
+			release(c, block);
+	}
+	for (size_t i = 0; i < n; i++)
+		caching_shrink(c, growing[i]);
+	free(growing);
 }

@@ -8,32 +8,13 @@
 
 #include <stdio.h>
 
-void caching_gauge_add(struct caching_gauge *gauge, int64_t delta)
-{
-	gauge->current += delta;
-	if (delta < 0)
-		gauge->freed -= delta;
-	else
-		gauge->allocated += delta;
-	if (gauge->current > gauge->peak)
-		gauge->peak = gauge->current;
-}
-
-void caching_stats_add(struct caching_stats *stats, enum caching_stat stat, enum caching_class class, int64_t delta)
-{
-	if (delta == 0)
-		return;
-	caching_gauge_add(&stats->all[stat], delta);
-	caching_gauge_add(&stats->by_class[stat][class], delta);
-}
-
 typedef void each_fn(void *arg, const char *name, int64_t value);
 
 static void each_gauge(const struct caching_gauge *gauge, const char *prefix, each_fn *each, void *arg)
 {
 	const struct { const char *name; int64_t value; } fields[] = {
 		{ "allocated", gauge->allocated }, { "current", gauge->current },
-		{ "freed", gauge->freed }, { "peak", gauge->peak },
+		{ "freed", gauge->allocated - gauge->current }, { "peak", gauge->peak },
 	};
 	char name[96];
 
@@ -48,8 +29,8 @@ static void each_class(const struct caching_stats *stats, enum caching_stat stat
 {
 	const struct { const char *name; const struct caching_gauge *gauge; } pools[] = {
 		{ "all", &stats->all[stat] },
-		{ "large_pool", &stats->by_class[stat][CACHING_LARGE] },
-		{ "small_pool", &stats->by_class[stat][CACHING_SMALL] },
+		{ "large_pool", &stats->by_class[CACHING_LARGE][stat] },
+		{ "small_pool", &stats->by_class[CACHING_SMALL][stat] },
 	};
 	char prefix[64];
 
@@ -71,8 +52,7 @@ void caching_stats_each(const struct caching_stats *stats, each_fn *each, void *
 	each(arg, "num_alloc_retries", stats->alloc_retries);
 	each(arg, "num_device_alloc", stats->device_allocs);
 	each(arg, "num_device_free", stats->device_frees);
-	/* Early refusal exists only with an option that this policy does not have. */
-	each(arg, "num_oom_rejections", 0);
+	each(arg, "num_oom_rejections", stats->oom_rejections);
 	each(arg, "num_ooms", stats->ooms);
 	each(arg, "num_sync_all_streams", stats->sync_all_streams);
 	each_gauge(&stats->oversize_allocations, "oversize_allocations", each, arg);

@@ -174,7 +174,8 @@ struct mem_policy {
 	/*
 	 * A private pool comes into being with its first pool_retain, or with the
 	 * first request that names it (then without flags). Its cached memory can
-	 * go back only while nobody retains it; such a request retains it too.
+	 * go back only while nobody retains it; a request for a pool that nobody
+	 * retains does so once.
 	 */
 	void (*pool_retain)(void *state, struct mem_pool_id id, unsigned flags);
 	void (*pool_release)(void *state, struct mem_pool_id id);

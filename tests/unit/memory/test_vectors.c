@@ -11,7 +11,7 @@
 /* A driver that records, over the placement rule or over ascending addresses. */
 struct recorder {
 	struct mem_driver driver, *down;
-	uint64_t capacity, used, next;
+	uint64_t capacity, used, next, next_reserved, reserved;
 	uint64_t segment[SEGMENT_MAX];
 	size_t segment_n;
 	struct tm_str events;
@@ -26,7 +26,7 @@ struct vector {
 	const char *file;
 	unsigned line, start;             /* start: of the vector */
 	char title[128];
-	struct caching_options options;
+	char conf[256];
 	uint64_t cap, device;
 	bool down;
 	struct recorder recorder;
@@ -74,6 +74,44 @@ static void record_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 		r->down->free(r->down, addr, bytes);
 }
 
+static int record_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	struct recorder *r = (struct recorder *)drv;
+
+	(void)err;
+	*addr = r->next_reserved;
+	r->next_reserved += bytes + (1ull << 40);
+	r->reserved += bytes;
+	return 0;
+}
+
+static int record_map(struct mem_driver *drv, uint64_t addr, uint64_t bytes, struct tm_err *err)
+{
+	struct recorder *r = (struct recorder *)drv;
+
+	(void)addr;
+	if (bytes > r->capacity - r->used)
+		return tm_fail(err, TM_EOOM, "the device is full");
+	r->used += bytes;
+	tm_str_addf(&r->events, " segment_map:%llu", (unsigned long long)bytes);
+	return 0;
+}
+
+static void record_unmap(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
+{
+	struct recorder *r = (struct recorder *)drv;
+
+	(void)addr;
+	r->used -= bytes;
+	tm_str_addf(&r->events, " segment_unmap:%llu", (unsigned long long)bytes);
+}
+
+static void record_release(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
+{
+	(void)addr;
+	((struct recorder *)drv)->reserved -= bytes;
+}
+
 static void record_info(struct mem_driver *drv, uint64_t *total, uint64_t *unused)
 {
 	struct recorder *r = (struct recorder *)drv;
@@ -102,18 +140,40 @@ static uint64_t size_of(struct vector *v, const char *text)
 	return n;
 }
 
+/* A free that completed without being asked for, as in a retry. */
+static void record_completed(void *arg, void *cookie)
+{
+	struct vector *v = arg;
+
+	for (size_t i = 0; i < v->block_n; i++)
+		if (v->blocks[i].block == cookie)
+			v->blocks[i].block = NULL;
+	tm_str_addf(&v->recorder.events, " free_completed:%llu",
+		    (unsigned long long)((struct caching_block *)cookie)->requested);
+}
+
 static void open_vector(struct vector *v)
 {
-	struct mem_policy_config cfg = { .conf = "", .cap_bytes = v->cap, .driver = &v->recorder.driver };
+	struct mem_policy_config cfg = {
+		.conf = v->conf, .cap_bytes = v->cap, .driver = &v->recorder.driver, .completed = record_completed, .arg = v,
+	};
+	struct tm_err err = { 0 };
+	void *state;
 
 	if (v->c)
 		return;
-	v->recorder.driver = (struct mem_driver){ .alloc = record_alloc, .free = record_free, .info = record_info };
+	v->recorder.driver = (struct mem_driver){
+		.alloc = record_alloc, .free = record_free, .info = record_info, .reserve = record_reserve,
+		.map = record_map, .unmap = record_unmap, .release = record_release,
+	};
 	v->recorder.capacity = v->device;
 	v->recorder.next = 1ull << 40;
+	v->recorder.next_reserved = 1ull << 45;
 	v->recorder.down = v->down ? driver_space_new(1ull << 40, 512) : NULL;
 	tm_str_init(&v->recorder.events);
-	v->c = caching_new(&cfg, &v->options);
+	if (mem_policy_find("caching")->create(&cfg, &state, &err))
+		fail_here(v, "%s", err.text);
+	v->c = state;
 }
 
 static void close_vector(struct vector *v)
@@ -124,6 +184,7 @@ static void close_vector(struct vector *v)
 		fail_here(v, "nothing was checked");
 	caching_destroy(v->c);
 	assert_int_equal(v->recorder.used, 0);
+	assert_int_equal(v->recorder.reserved, 0);
 	if (v->recorder.down)
 		v->recorder.down->close(v->recorder.down);
 	tm_str_free(&v->recorder.events);
@@ -137,10 +198,28 @@ static struct named *block_named(struct vector *v, const char *name)
 	return NULL;
 }
 
+static struct mem_pool_id pool_named(struct vector *v, const char *number)
+{
+	return (struct mem_pool_id){ .id = { 0, (int64_t)size_of(v, number) } };
+}
+
+/* SIZE [STREAM] [pool=NUMBER] */
+static void request_of(struct vector *v, char **word, size_t n, struct mem_request *out)
+{
+	*out = (struct mem_request){ .bytes = size_of(v, word[0]) };
+	for (size_t i = 1; i < n; i++) {
+		if (tm_starts_with(word[i], "pool="))
+			out->pool = pool_named(v, word[i] + strlen("pool="));
+		else
+			out->stream = size_of(v, word[i]);
+	}
+}
+
 static void do_malloc(struct vector *v, char **word, size_t n)
 {
 	struct named *slot = block_named(v, word[1]);
 	struct tm_err err = { 0 };
+	struct mem_request req;
 
 	if (!slot) {
 		assert_true(v->block_n < TM_ARRAY_N(v->blocks));
@@ -149,16 +228,16 @@ static void do_malloc(struct vector *v, char **word, size_t n)
 	}
 	if (slot->block)
 		fail_here(v, "%s is in use", word[1]);
-	if (caching_malloc(v->c, size_of(v, word[2]), n > 3 ? size_of(v, word[3]) : 0, &slot->block, &err))
+	request_of(v, word + 2, n - 2, &req);
+	if (caching_malloc(v->c, &req, &slot->block, &err))
 		fail_here(v, "%s", err.text);
 	assert_int_equal(slot->block->requested, size_of(v, word[2]));
 	tm_str_addf(&v->recorder.events, " alloc:%llu", (unsigned long long)size_of(v, word[2]));
 }
 
-static void add_allocated(void *arg, const struct caching_segment *segment, const struct caching_block *block)
+static void add_allocated(void *arg, const struct caching_block *block)
 {
-	(void)segment;
-	if (block->allocated)
+	if (block->state == CACHING_LIVE)
 		tm_str_addf(arg, " %llx+%llx", (unsigned long long)block->addr, (unsigned long long)block->size);
 }
 
@@ -169,7 +248,7 @@ static void do_oom(struct vector *v, char **word, const char *rest)
 	struct tm_err err = { 0 };
 
 	caching_each_block(v->c, add_allocated, &before);
-	if (caching_malloc(v->c, size_of(v, word[1]), 0, &block, &err) != TM_EOOM)
+	if (caching_malloc(v->c, &(struct mem_request){ .bytes = size_of(v, word[1]) }, &block, &err) != TM_EOOM)
 		fail_here(v, "was not refused");
 	assert_null(block);
 	caching_each_block(v->c, add_allocated, &after);
@@ -183,22 +262,65 @@ static void do_oom(struct vector *v, char **word, const char *rest)
 	v->checks++;
 }
 
-static void do_free(struct vector *v, const char *name)
+static struct caching_block *in_use(struct vector *v, const char *name)
 {
 	struct named *slot = block_named(v, name);
 
 	if (!slot || !slot->block)
 		fail_here(v, "%s is not in use", name);
-	tm_str_addf(&v->recorder.events, " free:%llu", (unsigned long long)slot->block->requested);
-	caching_free(v->c, slot->block);
-	slot->block = NULL;
+	return slot->block;
 }
 
-static void add_layout(void *arg, const struct caching_segment *segment, const struct caching_block *block)
+/* A block that stays pending keeps its name until it is complete. */
+static void do_free(struct vector *v, const char *name, bool later)
 {
-	if (block == segment->first && ((struct tm_str *)arg)->n)
+	struct caching_block *block = in_use(v, name);
+
+	tm_str_addf(&v->recorder.events, " free:%llu", (unsigned long long)block->requested);
+	later |= block->shared;
+	caching_free(v->c, block, later);
+	if (!later)
+		block_named(v, name)->block = NULL;
+}
+
+static void do_complete(struct vector *v, const char *name)
+{
+	struct caching_block *block = in_use(v, name);
+
+	if (block->state != CACHING_PENDING)
+		fail_here(v, "%s is not pending", name);
+	record_completed(v, block);
+	caching_complete(v->c, block);
+}
+
+static void do_retain(struct vector *v, char **word, size_t n)
+{
+	unsigned flags = 0;
+
+	for (size_t i = 2; i < n; i++) {
+		if (strcmp(word[i], "no_split") == 0)
+			flags |= MEM_POOL_NO_SPLIT;
+		else if (strcmp(word[i], "on_oom") == 0)
+			flags |= MEM_POOL_USE_ON_OOM;
+		else if (strcmp(word[i], "own_memory") == 0)
+			flags |= MEM_POOL_OWN_MEMORY;
+		else
+			fail_here(v, "unknown flag %s", word[i]);
+	}
+	caching_pool_retain(v->c, pool_named(v, word[1]), flags);
+}
+
+/* The rest of a growing segment's addresses has no number: it depends on the device alone. */
+static void add_layout(void *arg, const struct caching_block *block)
+{
+	static const char letter[] = { [CACHING_FREE] = 'F', [CACHING_LIVE] = 'A', [CACHING_PENDING] = 'P' };
+
+	if (!block->prev && ((struct tm_str *)arg)->n)
 		tm_str_add(arg, " |");
-	tm_str_addf(arg, " %c%llu", block->allocated ? 'A' : 'F', (unsigned long long)block->size);
+	if (!block->mapped && !block->next)
+		tm_str_add(arg, " U");
+	else
+		tm_str_addf(arg, " %c%llu", block->mapped ? letter[block->state] : 'U', (unsigned long long)block->size);
 }
 
 static void expect_text(struct vector *v, const char *what, const char *is, const char *want)
@@ -214,8 +336,8 @@ static void do_layout(struct vector *v, char **word, size_t n)
 
 	caching_each_block(v->c, add_layout, &is);
 	for (size_t i = 1; i < n && strcmp(word[i], "none") != 0; i++) {
-		if (*word[i] == '|')
-			tm_str_add(&want, " |");
+		if (*word[i] == '|' || strcmp(word[i], "U") == 0)
+			tm_str_addf(&want, " %s", word[i]);
 		else
 			tm_str_addf(&want, " %c%llu", *word[i], (unsigned long long)size_of(v, word[i] + 1));
 	}
@@ -257,7 +379,7 @@ static void look_up(void *arg, const char *name, int64_t value)
 	}
 }
 
-static void expect_stat(struct vector *v, const char *name, uint64_t want)
+static void expect_stat(struct vector *v, const char *name, int64_t want)
 {
 	struct lookup l = { .name = name };
 
@@ -265,8 +387,8 @@ static void expect_stat(struct vector *v, const char *name, uint64_t want)
 	v->checks++;
 	if (!l.found)
 		fail_here(v, "there is no statistic %s", name);
-	if (l.value != (int64_t)want)
-		fail_here(v, "%s is %lld, expected %llu", name, (long long)l.value, (unsigned long long)want);
+	if (l.value != want)
+		fail_here(v, "%s is %lld, expected %lld", name, (long long)l.value, (long long)want);
 }
 
 static void do_gauge(struct vector *v, char **word, size_t n)
@@ -279,33 +401,15 @@ static void do_gauge(struct vector *v, char **word, size_t n)
 		char name[96];
 
 		snprintf(name, sizeof name, "%s.%s", word[1], field[i]);
-		expect_stat(v, name, size_of(v, word[2 + i]));
-	}
-}
-
-static void do_options(struct vector *v, char **word, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		const char *value = strchr(word[i], '=') + 1;
-
-		if (tm_starts_with(word[i], "max_split="))
-			v->options.max_split_bytes = size_of(v, value);
-		else if (tm_starts_with(word[i], "large_segment="))
-			v->options.large_segment_bytes = size_of(v, value);
-		else if (tm_starts_with(word[i], "non_split_rounding="))
-			v->options.max_non_split_rounding_bytes = size_of(v, value);
-		else if (tm_starts_with(word[i], "gc="))
-			v->options.gc_threshold = strtod(value, NULL);
-		else
-			fail_here(v, "unknown option %s", word[i]);
+		expect_stat(v, name, (int64_t)size_of(v, word[2 + i]));
 	}
 }
 
 /* Lines before the allocator exists; false: none of these. */
 static bool set_up(struct vector *v, char **word, size_t n)
 {
-	if (strcmp(word[0], "options") == 0)
-		do_options(v, word, n);
+	if (strcmp(word[0], "conf") == 0 && n == 2)
+		snprintf(v->conf, sizeof v->conf, "%s", word[1]);
 	else if (strcmp(word[0], "cap") == 0)
 		v->cap = size_of(v, word[1]);
 	else if (strcmp(word[0], "device") == 0)
@@ -319,6 +423,14 @@ static bool set_up(struct vector *v, char **word, size_t n)
 	return true;
 }
 
+static void do_set(struct vector *v, const char *conf)
+{
+	struct tm_err err = { 0 };
+
+	if (caching_set_conf(v->c, conf, &err))
+		fail_here(v, "%s", err.text);
+}
+
 static void step(struct vector *v, char **word, size_t n, const char *rest)
 {
 	open_vector(v);
@@ -327,13 +439,29 @@ static void step(struct vector *v, char **word, size_t n, const char *rest)
 	else if (strcmp(word[0], "oom") == 0 && n >= 2)
 		do_oom(v, word, rest);
 	else if (strcmp(word[0], "free") == 0 && n == 2)
-		do_free(v, word[1]);
+		do_free(v, word[1], false);
+	else if (strcmp(word[0], "later") == 0 && n == 2)
+		do_free(v, word[1], true);
+	else if (strcmp(word[0], "complete") == 0 && n == 2)
+		do_complete(v, word[1]);
+	else if (strcmp(word[0], "use") == 0 && n == 3)
+		in_use(v, word[1])->shared |= size_of(v, word[2]) != in_use(v, word[1])->stream;
+	else if (strcmp(word[0], "empty") == 0 && n == 2)
+		caching_release_private(v->c, pool_named(v, word[1]));
 	else if (strcmp(word[0], "empty") == 0)
 		caching_release_all(v->c);
+	else if (strcmp(word[0], "retain") == 0 && n >= 2)
+		do_retain(v, word, n);
+	else if (strcmp(word[0], "release") == 0 && n == 2)
+		caching_pool_release(v->c, pool_named(v, word[1]));
+	else if (strcmp(word[0], "capture") == 0 && n == 2)
+		v->c->captures += strcmp(word[1], "begin") == 0 ? 1u : -1u;
+	else if (strcmp(word[0], "set") == 0)
+		do_set(v, n > 1 ? word[1] : "");
 	else if (strcmp(word[0], "layout") == 0)
 		do_layout(v, word, n);
 	else if (strcmp(word[0], "stat") == 0 && n == 3)
-		expect_stat(v, word[1], size_of(v, word[2]));
+		expect_stat(v, word[1], *word[2] == '-' ? -(int64_t)size_of(v, word[2] + 1) : (int64_t)size_of(v, word[2]));
 	else if (strcmp(word[0], "gauge") == 0)
 		do_gauge(v, word, n);
 	else if (strcmp(word[0], "events") == 0)
@@ -391,7 +519,6 @@ static void every_vector(void **state)
 			memset(v, 0, sizeof *v);
 			v->line = line;
 			v->device = 1ull << 40;
-			caching_options_default(&v->options);
 			snprintf(v->title, sizeof v->title, "%.100s", p + strlen("vector "));
 			vectors++;
 		} else if (!set_up(v, word, n)) {

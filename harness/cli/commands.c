@@ -5,7 +5,7 @@
 
 /* One word a command: its file defines command_NAME. The order is that of help. */
 #define COMMANDS(X) \
-	X(run) X(plan) X(report) X(sweeps) X(show) X(query) X(export) \
+	X(run) X(plan) X(replay) X(report) X(sweeps) X(show) X(query) X(export) \
 	X(workloads) X(allocators) X(devices) X(env) X(schema) X(help)
 
 #define X(name) extern const struct command command_##name;

@@ -44,7 +44,7 @@ if [ "$what" = all ]; then
 	echo "== fuzzing" >&2
 	scripts/fuzz.sh build-fuzz
 	echo "== unit tests under address and undefined-behaviour sanitizers" >&2
-	ctest --test-dir build-asan -L unit -j "$jobs" --output-on-failure --no-tests=error
+	ctest --test-dir build-asan -L unit -LE slow -j "$jobs" --output-on-failure --no-tests=error
 fi
 
 echo "== all tests" >&2

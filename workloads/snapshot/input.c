@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* The window holds what more() must provide, and behind it what one read takes. */
-#define READ_BYTES (256u << 10)
+#define READ_BYTES (64u << 10)
 
 static int64_t raw_read(struct snap_input *in, uint8_t *out, size_t n)
 {

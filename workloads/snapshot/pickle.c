@@ -45,14 +45,19 @@ struct machine {
 	int protocol;
 };
 
-/* Little-endian, n <= 8. */
-static uint64_t number(const uint8_t *p, unsigned n)
+/* Little-endian, as the hosts of this program are; 0 to 8 bytes. */
+static inline uint64_t number(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;
 
-	for (unsigned i = n; i-- > 0;)
-		v = v << 8 | p[i];
+	memcpy(&v, p, n);
 	return v;
+}
+
+/* The same where n is not known to the compiler, which must not copy byte by byte. */
+static uint64_t number_of(const uint8_t *p, unsigned n)
+{
+	return n ? number(p, 8) & UINT64_MAX >> (64 - 8 * n) : 0;
 }
 
 #define FAIL(m, ...) snap_fail((m)->in, (m)->b->err, snap_input_offset((m)->in), __VA_ARGS__)
@@ -189,7 +194,7 @@ static int push_long(struct machine *m, const uint8_t *p, uint64_t n)
 		return FAIL(m, "a number of %llu bytes, expected 9 at most", (unsigned long long)n);
 	if (!n)
 		return snap_push(m->b, V_INT, 0);
-	v = number(p, n > 8 ? 8 : (unsigned)n);
+	v = number_of(p, n > 8 ? 8 : (unsigned)n);
 	if (n < 8 && p[n - 1] >> 7)
 		v |= UINT64_MAX << 8 * n;
 	if (n == 9 && p[8] && !(p[8] == 0xff && v >> 63))
@@ -324,15 +329,32 @@ static int proto(struct machine *m, uint8_t version)
 	return 0;
 }
 
-/* Opcodes with arguments of any length, and the rare ones; moves in->p itself. */
-static int rare(struct machine *m, uint8_t op)
+/* Any opcode but STOP; its fixed argument is there. Moves in->p. */
+static int step(struct machine *m, uint8_t op)
 {
 	const uint8_t *arg = m->in->p + 1;
 	size_t head = 1u + argument_bytes[op];
-	uint64_t n = number(arg, argument_bytes[op]);
+	uint64_t n = number_of(arg, argument_bytes[op]);
 	int rc;
 
 	switch (op) {
+	case OP_MEMOIZE: rc = put(m, m->memoized); break;
+	case OP_SETITEMS: case OP_SETITEM: case OP_APPENDS: case OP_APPEND:
+		rc = add_to_container(m, op);
+		break;
+	case OP_MARK: rc = mark(m); break;
+	case OP_BINGET: case OP_LONG_BINGET: rc = snap_memo_get(m->b, n); break;
+	case OP_BINPUT: case OP_LONG_BINPUT: rc = put(m, n); break;
+	case OP_BININT1: case OP_BININT2: rc = snap_push(m->b, V_INT, n); break;
+	case OP_BININT: rc = snap_push(m->b, V_INT, (uint64_t)(int64_t)(int32_t)n); break;
+	case OP_EMPTY_DICT: rc = snap_push(m->b, V_DICT, 0); break;
+	case OP_EMPTY_LIST: case OP_EMPTY_TUPLE: rc = snap_push(m->b, V_LIST, 0); break;
+	case OP_TUPLE: case OP_TUPLE1: case OP_TUPLE2: case OP_TUPLE3:
+		rc = tuple(m, op);
+		break;
+	case OP_NONE: rc = snap_push(m->b, V_NONE, 0); break;
+	case OP_NEWTRUE: case OP_NEWFALSE: rc = snap_push(m->b, V_BOOL, op == OP_NEWTRUE); break;
+	case OP_BINFLOAT: rc = push_float(m, arg); break;
 	case OP_SHORT_BINUNICODE: case OP_BINUNICODE: case OP_BINUNICODE8: case OP_SHORT_BINSTRING:
 		return text(m, head, n);
 	case OP_SHORT_BINBYTES: case OP_BINBYTES: case OP_BINBYTES8: case OP_BYTEARRAY8:
@@ -367,7 +389,17 @@ static int rare(struct machine *m, uint8_t op)
 	return rc;
 }
 
-/* One pass over the opcodes; the usual ones here, so that they cost a few nanoseconds. */
+/* An entry of the memo that is not wide. */
+static inline struct snap_value known(uint64_t entry)
+{
+	return (struct snap_value){ .v = entry & UINT64_MAX >> 8, .tag = (uint8_t)(entry >> 56), .shared = true };
+}
+
+/*
+ * One pass over the opcodes. Those that files are made of, and that cannot go
+ * wrong, work on copies of the input's and the stack's ends (next, top); the
+ * rest finds both as they are kept.
+ */
 static int run(struct machine *m)
 {
 	struct snap_build *b = m->b;
@@ -375,57 +407,69 @@ static int run(struct machine *m)
 	int rc = 0;
 
 	while (!rc) {
-		const uint8_t *p = in->p;
-		uint8_t op;
+		const uint8_t *p = in->p, *end = in->end - OP_BYTES_MAX;
+		struct snap_value *top = (struct snap_value *)b->stack.v + b->stack.n;
+		const struct snap_value *room = (struct snap_value *)b->stack.v + b->stack.cap;
+		const uint64_t *memo = b->memo.v;
+		const size_t memo_n = b->memo.n;
+		uint64_t v;
+		unsigned shift;
 
-		if (__builtin_expect(in->end - p < OP_BYTES_MAX, 0)) {
+		for (; p < end && top < room; top++) {
+			switch (*p) {
+			case OP_LONG_BINGET:
+				/* the frames of a stack: one behind the other, dozens of them */
+				for (;; top++) {
+					v = number(p + 1, 4);
+					if (v >= memo_n || !memo[v] || memo[v] >> 63)
+						goto slow;
+					*top = known(memo[v]);
+					p += 5;
+					if (*p != OP_LONG_BINGET || p >= end || top + 1 >= room)
+						break;
+				}
+				break;
+			case OP_BINGET:
+				v = p[1];
+				if (v >= memo_n || !memo[v] || memo[v] >> 63)
+					goto slow;
+				*top = known(memo[v]);
+				p += 2;
+				break;
+			case OP_BININT1: *top = (struct snap_value){ .tag = V_INT, .v = p[1] }; p += 2; break;
+			case OP_BININT2: *top = (struct snap_value){ .tag = V_INT, .v = number(p + 1, 2) }; p += 3; break;
+			case OP_BININT:
+				*top = (struct snap_value){ .tag = V_INT, .v = (uint64_t)(int64_t)(int32_t)number(p + 1, 4) };
+				p += 5;
+				break;
+			case OP_LONG1:
+				if (!p[1] || p[1] > 8)
+					goto slow;
+				shift = 64 - 8 * p[1];
+				*top = (struct snap_value){ .tag = V_INT, .v = (uint64_t)((int64_t)(number(p + 2, 8) << shift) >> shift) };
+				p += 2 + p[1];
+				break;
+			case OP_EMPTY_DICT: *top = (struct snap_value){ .tag = V_DICT }; p++; break;
+			case OP_EMPTY_LIST: *top = (struct snap_value){ .tag = V_LIST }; p++; break;
+			default: goto slow;
+			}
+		}
+slow:
+		in->p = p;
+		b->stack.n = (size_t)(top - (struct snap_value *)b->stack.v);
+		if (in->end - p < OP_BYTES_MAX) {
 			snap_input_more(in, OP_BYTES_MAX);
 			snap_budget_read(&b->t.budget, snap_input_offset(in));
-			p = in->p;
-			if (p == in->end || in->end - p < 1 + argument_bytes[*p])
+			if (in->p == in->end || in->end - in->p < 1 + argument_bytes[*in->p])
 				return snap_fail_end(in, b->err, "a pickle, before its STOP");
 		}
-		op = *p;
-		switch (op) {
-		case OP_BINGET: rc = snap_memo_get(b, p[1]); in->p += 2; break;
-		case OP_LONG_BINGET: rc = snap_memo_get(b, number(p + 1, 4)); in->p += 5; break;
-		case OP_MEMOIZE: rc = put(m, m->memoized); in->p += 1; break;
-		case OP_BINPUT: rc = put(m, p[1]); in->p += 2; break;
-		case OP_LONG_BINPUT: rc = put(m, number(p + 1, 4)); in->p += 5; break;
-		case OP_BININT1: rc = snap_push(b, V_INT, p[1]); in->p += 2; break;
-		case OP_BININT2: rc = snap_push(b, V_INT, number(p + 1, 2)); in->p += 3; break;
-		case OP_BININT: rc = snap_push(b, V_INT, (uint64_t)(int64_t)(int32_t)number(p + 1, 4)); in->p += 5; break;
-		case OP_LONG1:
-			if (p[1] <= 8 && p[1] && in->end - p >= 10) {
-				unsigned shift = 64 - 8 * p[1];
-				uint64_t v;
-
-				/* one load; number() is for the rest */
-				memcpy(&v, p + 2, 8);
-				rc = snap_push(b, V_INT, (uint64_t)((int64_t)(v << shift) >> shift));
-				in->p += 2 + p[1];
-			} else {
-				rc = rare(m, op);
-			}
+		if (*in->p == OP_STOP)
 			break;
-		case OP_MARK: rc = mark(m); in->p += 1; break;
-		case OP_EMPTY_DICT: rc = snap_push(b, V_DICT, 0); in->p += 1; break;
-		case OP_EMPTY_LIST: case OP_EMPTY_TUPLE: rc = snap_push(b, V_LIST, 0); in->p += 1; break;
-		case OP_SETITEMS: case OP_SETITEM: case OP_APPENDS: case OP_APPEND:
-			rc = add_to_container(m, op); in->p += 1; break;
-		case OP_TUPLE: case OP_TUPLE1: case OP_TUPLE2: case OP_TUPLE3:
-			rc = tuple(m, op); in->p += 1; break;
-		case OP_NONE: rc = snap_push(b, V_NONE, 0); in->p += 1; break;
-		case OP_NEWTRUE: case OP_NEWFALSE: rc = snap_push(b, V_BOOL, op == OP_NEWTRUE); in->p += 1; break;
-		case OP_BINFLOAT: rc = push_float(m, p + 1); in->p += 9; break;
-		case OP_STOP:
-			if (b->stack.n <= m->base)
-				return short_stack(m);
-			in->p += 1;
-			return 0;
-		default: rc = rare(m, op); break;
-		}
+		rc = step(m, *in->p);
 	}
+	if (!rc && b->stack.n <= m->base)
+		return short_stack(m);
+	in->p++;
 	return rc;
 }
 

@@ -46,7 +46,7 @@ static int try(struct search *s, uint64_t cap, bool *completes, uint64_t *lowest
 
 	*completes = false;
 	s->setting.cap_bytes = cap * REPLAY_CAP_STEP;
-	rc = pass_init(&pass, s->replay, &s->setting, &result, false, err);
+	rc = pass_init(&pass, s->replay, &s->setting, &result, NULL, err);
 	if (!rc)
 		pass_result(&pass, pass_go(&pass, 0, s->replay->op_n, true));
 	pass_fini(&pass);

@@ -9,9 +9,18 @@
 
 enum pass_slot { PASS_EMPTY, PASS_LIVE, PASS_PENDING };
 
+struct pass;
+
 /* Slots that are pending, in order of their frees. */
 struct pass_link {
 	uint32_t prev, next;
+};
+
+/* Somebody who looks at the policy right behind a request that raised what is reserved. */
+struct pass_watch {
+	uint64_t event;                   /* of that request */
+	void (*look)(struct pass *pass, void *arg);
+	void *arg;
 };
 
 struct pass {
@@ -23,10 +32,11 @@ struct pass {
 	struct told told;                 /* exact mode only */
 	struct mem_request req;
 	struct mem_grant *grants;         /* by slot */
-	uint8_t *slots;                   /* enum pass_slot */
+	uint8_t *slots;                   /* enum pass_slot; one more than slots: what serves a recorded oom */
 	struct pass_link *links;          /* by slot */
 	uint32_t pending_first, pending_last;
-	uint64_t *event;                  /* by slot: the request it serves; NULL: nobody asked for it */
+	const struct pass_watch *watch;   /* or NULL */
+	uint64_t *event;                  /* by slot: the request it serves; only for a watcher */
 	uint64_t held;                    /* highest so far, of the driver */
 	uint64_t allocated_at_peak, reserved_at_peak;
 	uint64_t refused, same_address, compared;
@@ -41,12 +51,32 @@ struct pass {
  * pass_fini is called in any case.
  */
 int pass_init(struct pass *pass, const struct replay *replay, const struct replay_setting *setting,
-	      struct replay_result *result, bool note_events, struct tm_err *err);
+	      struct replay_result *result, const struct pass_watch *watch, struct tm_err *err);
 /* Operations [from, to); stops behind a refused request where first_only. Returns where it stopped. */
 size_t pass_go(struct pass *pass, size_t from, size_t to, bool first_only);
 /* The figures of what was done so far. */
 void pass_result(struct pass *pass, size_t done);
 void pass_fini(struct pass *pass);
+
+/* ---- pass.c, for begin.c ---- */
+
+/* Something did not fit; the first time is remembered. */
+void pass_refuse(struct pass *pass, uint64_t event, uint64_t bytes, uint32_t frames);
+/* More is held than ever before. */
+void pass_note_peak(struct pass *pass, uint64_t event);
+void pass_free_later(struct pass *pass, uint32_t slot);
+void pass_queue_pending(struct pass *pass, uint32_t slot);
+/* mem_policy_config.completed */
+void pass_completed(void *arg, void *cookie);
+
+static inline void pass_want(struct pass *pass, const struct tape_op *op)
+{
+	const struct recording_pool *pool = &pass->replay->r->pools[op->pool];
+
+	pass->req.bytes = op->bytes;
+	pass->req.stream = pass->replay->r->streams[op->stream];
+	pass->req.pool = (struct mem_pool_id){ { pool->id[0], pool->id[1] } };
+}
 
 /* compare.c: share of the recording's blocks that the policy has likewise, NaN where it lists none. */
 double compare_blocks(const struct pass *pass);

@@ -10,6 +10,8 @@
 #ifndef TM_REPLAY_H
 #define TM_REPLAY_H
 
+#include "base/str.h"
+#include "memory/conf.h"
 #include "memory/memory.h"
 #include "snapshot/recording.h"
 
@@ -87,7 +89,7 @@ struct replay_facts {
 	uint64_t undecided_blocks, undecided_bytes;       /* may do so, but nothing tells; at most by so much */
 	uint64_t unmatched_frees;         /* of addresses where nothing was, skipped */
 	uint64_t reused_alive;            /* blocks whose free is not recorded, although their address was used again */
-	uint64_t bad_sizes;               /* requests of nothing, or of more than any device has; left out */
+	uint64_t impossible;              /* requests of nothing, or of more than any device has, absurd addresses: left out */
 	uint64_t bad_segments;            /* segments and events of segments that contradict each other */
 	uint64_t empty_caches;            /* calls of empty_cache, as the freed segments show */
 	uint64_t failed_requests;         /* requests that drove the recorded program to release its cache */
@@ -99,14 +101,18 @@ struct replay_facts {
 struct replay;
 
 /*
- * The recording must outlive it. TM_EINPUT: nothing to replay (no event that
- * asks for memory), or more events, streams or pools than can be numbered.
+ * The recording must outlive it. TM_ENONE: nothing to replay (no event that
+ * asks for memory or frees it). TM_EINPUT: more events, blocks or pools than can
+ * be numbered.
  */
 int replay_new(const struct recording *r, struct replay **out, struct tm_err *err);
 void replay_free(struct replay *replay);                  /* NULL is fine */
 const struct replay_facts *replay_facts(const struct replay *replay);
 /* The option string in effect while it was recorded, as far as the file tells. */
 const char *replay_conf(const struct replay *replay);
+
+/* Appends an option string that gives these settings: what differs from the defaults, in a fixed order. */
+void replay_spell(const struct conf *conf, struct tm_str *out);
 
 /*
  * One pass. TM_EINVALID for an option string the policy refuses, or a policy
@@ -155,6 +161,35 @@ struct replay_picture {
 int replay_picture(const struct replay *replay, const struct replay_setting *setting,
 		   const struct replay_result *result, struct replay_picture *out, struct tm_err *err);
 void replay_picture_fini(struct replay_picture *picture);
+
+/*
+ * What is reserved and not in use in a picture: bytes = releasable + what the
+ * blocks pin. Releasable are whole segments (of growing ones: whole pages),
+ * which the allocator gives back when it runs out. The rest of a segment is
+ * charged to the blocks that keep it, to each the same share.
+ */
+struct replay_pin {
+	const struct recording_frame *frame;      /* NULL: not recorded */
+	bool before;                      /* blocks from before the first event */
+	uint64_t blocks, bytes;           /* that pin something; as the allocator counts them */
+	uint64_t strands;
+};
+struct replay_share { uint32_t index; uint64_t bytes; };  /* of the recording's streams or pools */
+struct replay_stranded {
+	uint64_t bytes, releasable;
+	struct replay_share *streams, *pools; size_t stream_n, pool_n;    /* the largest first; only those with something */
+	struct replay_pin *pins; size_t pin_n;            /* what strands most first */
+	uint64_t rounding;                /* active - requested */
+};
+void replay_stranded(const struct replay *replay, const struct replay_setting *setting,
+		     const struct replay_picture *picture, struct replay_stranded *out);
+void replay_stranded_fini(struct replay_stranded *stranded);
+
+/*
+ * The frame of a stack that says most: the innermost that is in a Python file
+ * and not in PyTorch's own; else the innermost. NULL: there is no stack.
+ */
+const struct recording_frame *replay_frame(const struct recording *r, uint32_t stack);
 
 /* A block that the program held. */
 struct replay_held {

@@ -22,7 +22,7 @@ int replay_new(const struct recording *r, struct replay **out, struct tm_err *er
 	facts_find(replay);
 	if (replay->op_n == 0) {
 		replay_free(replay);
-		return tm_fail_at(err, TM_EINPUT, r->path, 0, 0,
+		return tm_fail_at(err, TM_ENONE, r->path, 0, 0,
 				  "no event asks for memory or frees it, so there is nothing to replay; record with torch.cuda.memory._record_memory_history()");
 	}
 	*out = replay;
@@ -56,7 +56,7 @@ int replay_run_stats(const struct replay *replay, const struct replay_setting *s
 {
 	int64_t begin = tm_mono_ns();
 	struct pass pass;
-	int rc = pass_init(&pass, replay, setting, out, false, err);
+	int rc = pass_init(&pass, replay, setting, out, NULL, err);
 
 	if (pass.state && (rc == 0 || rc == TM_EOOM)) {
 		rc = 0;

@@ -26,14 +26,6 @@
 
 /* ---- settings ----------------------------------------------------------------- */
 
-static void add_option(struct tm_str *text, const char *key)
-{
-	if (text->n)
-		tm_str_addc(text, ',');
-	tm_str_add(text, key);
-	tm_str_addc(text, ':');
-}
-
 static bool grows(const struct recording *r)
 {
 	for (size_t i = 0; i < r->segment_n; i++)
@@ -45,48 +37,37 @@ static bool grows(const struct recording *r)
 	return false;
 }
 
-/* The option string where the file has only the values that it led to. */
-static void spell(const struct recording *r, struct tm_str *text)
+/* Where the file has no option string: the values that it led to. */
+static void from_values(const struct recording *r, struct conf *conf)
 {
 	const struct recording_settings *s = &r->settings;
-	bool rounds = false;
 
-	if (s->expandable || (!s->known && grows(r))) {
-		add_option(text, "expandable_segments");
-		tm_str_add(text, "True");
-	}
+	conf->expandable = s->known ? s->expandable : grows(r);
 	if (!s->known)
 		return;
-	if (s->max_split_size >= 0 && s->max_split_size < INT64_MAX) {
-		add_option(text, "max_split_size_mb");
-		tm_str_addf(text, "%lld", (long long)(s->max_split_size >> 20));
-	}
-	if (s->gc_threshold > 0) {
-		add_option(text, "garbage_collection_threshold");
-		tm_str_addf(text, "%.17g", s->gc_threshold);
-	}
+	if (s->max_split_size >= (int64_t)conf->large_segment_bytes && s->max_split_size < INT64_MAX)
+		conf->max_split_bytes = (uint64_t)s->max_split_size;
+	if (s->gc_threshold > 0 && s->gc_threshold < 1)
+		conf->gc_threshold = s->gc_threshold;
 	for (int i = 0; i < CONF_ROUNDUP_N; i++)
-		rounds |= s->roundup[i] > 1;
-	if (!rounds)
-		return;
-	add_option(text, "roundup_power2_divisions");
-	for (int i = 0; i < CONF_ROUNDUP_N; i++)
-		tm_str_addf(text, "%c%u:%llu", i ? ',' : '[', 1u << i, (unsigned long long)s->roundup[i]);
-	tm_str_addc(text, ']');
+		if (s->roundup[i] > 1 && !(s->roundup[i] & (s->roundup[i] - 1)))
+			conf->roundup[i] = s->roundup[i];
 }
 
 void start_conf(struct replay *replay)
 {
 	const struct recording *r = replay->r;
-	struct conf_context ctx = { .limited = true };
+	const struct conf_context ctx = { .limited = true };
 	struct tm_str text = TM_STR_INIT;
 
-	if (r->settings.conf && *r->settings.conf)
-		tm_str_add(&text, r->settings.conf);
-	else
-		spell(r, &text);
 	conf_default(&replay->conf);
-	conf_read(text.s, &ctx, &replay->conf, NULL, NULL, NULL);        /* refused: the defaults */
+	if (r->settings.conf && *r->settings.conf) {
+		conf_read(r->settings.conf, &ctx, &replay->conf, NULL, NULL, NULL);       /* refused: the defaults */
+		tm_str_add(&text, r->settings.conf);
+	} else {
+		from_values(r, &replay->conf);
+		replay_spell(&replay->conf, &text);
+	}
 	replay->conf_text = tm_str_detach(&text);
 }
 

@@ -5,11 +5,14 @@
  */
 #include "tape.h"
 
-#include "addresses.h"
 #include "base/mem.h"
+#include "snapshot/addresses.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define NOTHING_THERE UINT32_MAX
+#define NEVER_SEEN (UINT32_MAX - 1)
 
 /* A larger request is a mistake of the file: no device has so much, and sums of such cannot wrap. */
 #define REQUEST_MAX (1ull << 48)
@@ -22,7 +25,7 @@ struct builder {
 	size_t op_cap, before_cap, slot_cap, spare_n, spare_cap;
 	uint8_t *state;                   /* by slot */
 	uint32_t *spare;                  /* slots whose block is gone */
-	struct addresses known;
+	struct snap_addresses known;      /* the slot at each address that was ever seen, or NOTHING_THERE */
 	struct ranges now;                /* segments at this event; only where there are private pools */
 	bool *retained;                   /* by pool */
 	uint64_t reserved;
@@ -45,7 +48,7 @@ static struct tape_op *emit(struct builder *b, enum tape_kind kind, size_t event
 
 	p->ops = grown(p->ops, p->op_n, &b->op_cap, sizeof *p->ops);
 	p->ops[p->op_n] = (struct tape_op){
-		.kind = kind, .event = (uint32_t)event, .slot = slot, .stream = e->stream, .pool = e->pool,
+		.kind = kind, .event = (uint32_t)event, .slot = slot, .stream = e->stream, .pool = (uint16_t)e->pool,
 	};
 	return &p->ops[p->op_n++];
 }
@@ -77,6 +80,20 @@ static void spare_slot(struct builder *b, uint32_t slot)
 	b->spare = grown(b->spare, b->spare_n, &b->spare_cap, sizeof *b->spare);
 	b->spare[b->spare_n++] = slot;
 	b->state[slot] = SLOT_EMPTY;
+}
+
+static uint32_t slot_at(const struct builder *b, uint64_t addr)
+{
+	uint64_t slot;
+
+	return snap_addresses_get(&b->known, addr, &slot) ? (uint32_t)slot : NEVER_SEEN;
+}
+
+/* The block is gone. */
+static void leave(struct builder *b, uint64_t addr, uint32_t slot)
+{
+	spare_slot(b, slot);
+	snap_addresses_put(&b->known, addr, NOTHING_THERE);
 }
 
 /* ---- pools ------------------------------------------------------------------- */
@@ -119,7 +136,7 @@ static void release_pool(struct builder *b, size_t event)
 	if (pool == 0 || !b->retained[pool])
 		return;
 	b->retained[pool] = false;
-	emit(b, TAPE_POOL_RELEASE, event, TAPE_SLOT_NONE)->pool = pool & (TAPE_POOL_MAX - 1);
+	emit(b, TAPE_POOL_RELEASE, event, TAPE_SLOT_NONE)->pool = (uint16_t)pool;
 }
 
 /*
@@ -170,40 +187,38 @@ static struct tape_block *add_before(struct builder *b, uint64_t addr, uint64_t 
 }
 
 /* The free of a block that was not seen coming: it lived before the first event. */
-static struct address *find_before(struct builder *b, size_t event)
+static uint32_t find_before(struct builder *b, size_t event)
 {
 	const struct recording_event *e = &b->r->events[event];
 	struct tape_block *block = add_before(b, e->addr, e->size);
-	struct address *at = addresses_add(&b->known, e->addr);
 
 	block->freed = (uint32_t)event;
 	block->stream = e->stream;
 	block->pool = pool_of(b, e);
-	at->slot = block->slot;
+	snap_addresses_put(&b->known, e->addr, block->slot);
 	if (e->action == REC_FREE_COMPLETED && b->requests) {
 		block->pending = true;
 		b->state[block->slot] = SLOT_PENDING;
 	}
-	return at;
+	return block->slot;
 }
 
 static void alloc(struct builder *b, size_t event)
 {
 	const struct recording_event *e = &b->r->events[event];
-	struct address *at = addresses_find(&b->known, e->addr);
+	uint32_t slot = slot_at(b, e->addr);
 	struct tape_op *op;
 
-	if (!at)
-		at = addresses_add(&b->known, e->addr);
-	if (at->slot != ADDRESSES_FREE) { /* its free was not recorded */
-		emit(b, b->state[at->slot] == SLOT_PENDING ? TAPE_COMPLETE : TAPE_FREE, event, at->slot);
-		spare_slot(b, at->slot);
+	if (slot < NEVER_SEEN) {          /* its free was not recorded */
+		emit(b, b->state[slot] == SLOT_PENDING ? TAPE_COMPLETE : TAPE_FREE, event, slot);
+		spare_slot(b, slot);
 		b->replay->facts.reused_alive++;
 	}
-	at->slot = take_slot(b);
-	op = emit(b, TAPE_ALLOC, event, at->slot);
+	slot = take_slot(b);
+	snap_addresses_put(&b->known, e->addr, slot);
+	op = emit(b, TAPE_ALLOC, event, slot);
 	op->bytes = e->size;
-	op->pool = pool_of(b, e) & (TAPE_POOL_MAX - 1);
+	op->pool = (uint16_t)pool_of(b, e);
 	op->fails = b->failing;
 	b->retained[op->pool] = true;
 	b->failing = false;
@@ -213,48 +228,46 @@ static void alloc(struct builder *b, size_t event)
 static void free_requested(struct builder *b, size_t event)
 {
 	const struct recording_event *e = &b->r->events[event];
-	struct address *at = addresses_find(&b->known, e->addr);
+	uint32_t slot = slot_at(b, e->addr);
 
-	if (!at)
-		at = find_before(b, event);
-	if (at->slot == ADDRESSES_FREE || b->state[at->slot] != SLOT_LIVE) {
+	if (slot == NEVER_SEEN)
+		slot = find_before(b, event);
+	if (slot == NOTHING_THERE || b->state[slot] != SLOT_LIVE) {
 		b->replay->facts.unmatched_frees++;
 		return;
 	}
 	b->replay->facts.frees++;
 	if (b->completions) {
-		emit(b, TAPE_FREE_LATER, event, at->slot);
-		b->state[at->slot] = SLOT_PENDING;
+		emit(b, TAPE_FREE_LATER, event, slot);
+		b->state[slot] = SLOT_PENDING;
 		return;
 	}
-	emit(b, TAPE_FREE, event, at->slot);
-	spare_slot(b, at->slot);
-	at->slot = ADDRESSES_FREE;
+	emit(b, TAPE_FREE, event, slot);
+	leave(b, e->addr, slot);
 }
 
 static void free_completed(struct builder *b, size_t event)
 {
 	struct replay *p = b->replay;
 	const struct recording_event *e = &b->r->events[event];
-	struct address *at = addresses_find(&b->known, e->addr);
+	uint32_t slot = slot_at(b, e->addr);
 	struct tape_op *last = p->op_n ? &p->ops[p->op_n - 1] : NULL;
 
-	if (!at)
-		at = find_before(b, event);
-	if (at->slot == ADDRESSES_FREE) {
+	if (slot == NEVER_SEEN)
+		slot = find_before(b, event);
+	if (slot == NOTHING_THERE) {
 		p->facts.unmatched_frees++;
 		return;
 	}
-	if (b->state[at->slot] == SLOT_LIVE) {
-		emit(b, TAPE_FREE, event, at->slot);
+	if (b->state[slot] == SLOT_LIVE) {
+		emit(b, TAPE_FREE, event, slot);
 		p->facts.frees++;
-	} else if (last && last->kind == TAPE_FREE_LATER && last->slot == at->slot) {
+	} else if (last && last->kind == TAPE_FREE_LATER && last->slot == slot) {
 		last->kind = TAPE_FREE;   /* nothing came between */
 	} else {
-		emit(b, TAPE_COMPLETE, event, at->slot);
+		emit(b, TAPE_COMPLETE, event, slot);
 	}
-	spare_slot(b, at->slot);
-	at->slot = ADDRESSES_FREE;
+	leave(b, e->addr, slot);
 }
 
 static void oom(struct builder *b, size_t event)
@@ -286,7 +299,8 @@ static void add_survivors(struct builder *b)
 			const struct recording_block *from = &r->blocks[segment->first_block + i];
 			struct tape_block *block;
 
-			if (from->state == REC_INACTIVE || addresses_find(&b->known, from->addr))
+			if (from->state == REC_INACTIVE || from->addr > RANGE_ADDR_MAX ||
+			    slot_at(b, from->addr) != NEVER_SEEN)
 				continue;
 			block = add_before(b, from->addr, from->requested);
 			block->size = from->size;
@@ -294,7 +308,7 @@ static void add_survivors(struct builder *b)
 			block->pool = segment->pool;
 			block->frames = from->frames;
 			block->pending = from->state == REC_PENDING;
-			addresses_add(&b->known, from->addr)->slot = block->slot;
+			snap_addresses_put(&b->known, from->addr, block->slot);
 		}
 	}
 }
@@ -329,13 +343,21 @@ static void look_ahead(struct builder *b)
 			p->segment_events[p->segment_event_n++] = (uint32_t)i;
 }
 
+/* Nothing that an allocator could have done. */
+static bool impossible(const struct recording_event *e)
+{
+	if (e->action == REC_ALLOC || e->action == REC_OOM)
+		return e->size == 0 || e->size > REQUEST_MAX || (e->action == REC_ALLOC && e->addr > RANGE_ADDR_MAX);
+	return e->addr > RANGE_ADDR_MAX && (e->action == REC_FREE_REQUESTED || e->action == REC_FREE_COMPLETED);
+}
+
 static void go_through(struct builder *b)
 {
 	for (size_t i = 0; i < b->r->event_n; i++) {
 		const struct recording_event *e = &b->r->events[i];
 
-		if ((e->action == REC_ALLOC || e->action == REC_OOM) && (e->size == 0 || e->size > REQUEST_MAX)) {
-			b->replay->facts.bad_sizes++;
+		if (impossible(e)) {
+			b->replay->facts.impossible++;
 			continue;
 		}
 		switch ((enum recording_action)e->action) {
@@ -380,7 +402,7 @@ void tape_build(struct replay *replay)
 		}
 	go_through(&b);
 	add_survivors(&b);
-	addresses_fini(&b.known);
+	snap_addresses_free(&b.known);
 	ranges_fini(&b.now);
 	free(b.retained);
 	free(b.state);

@@ -28,11 +28,12 @@ struct tape_op {
 	uint32_t slot;
 	uint32_t event;                   /* of the recording */
 	uint32_t stream;
-	uint32_t pool : 24, kind : 7;
-	uint32_t fails : 1;               /* the driver had nothing at first, so that the cache was released */
+	uint16_t pool;
+	uint8_t kind;                     /* enum tape_kind */
+	bool fails;               /* the driver had nothing at first, so that the cache was released */
 };
 
-#define TAPE_POOL_MAX (1u << 24)
+#define TAPE_POOL_MAX (1u << 16)
 #define TAPE_SLOT_NONE UINT32_MAX
 
 /* A block from before the first event. */

@@ -1,10 +1,19 @@
-/* Runs vectors.txt: the caching policy against blocks, statistics and events worked out by hand. */
+/*
+ * Runs vectors.txt: the caching policy against blocks, statistics and events
+ * worked out by hand. And runs them again with each rule broken in turn, to
+ * see that they notice.
+ */
 #include "test.h"
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "memory/caching.h"
 #include "memory/driver.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SEGMENT_MAX 64
 
@@ -526,14 +535,109 @@ static void every_vector(void **state)
 		}
 	}
 	close_vector(v);
-	assert_true(vectors >= 30);
+	assert_true(vectors >= 60);
 	free(v);
 	tm_str_free(&text);
 }
 
+/*
+ * Measured on a 16 GiB card (PyTorch pull request 193400): max_split_size and
+ * expandable_segments together. Freed neighbours grow together to a block above
+ * max_split, which then is hidden from every smaller request, so that reserved
+ * memory grows with each turn. One live block of 64 MiB makes all rows fit.
+ */
+static void the_table_of_a_real_card(void **state)
+{
+	static const struct { int cycle; uint64_t allocated, reserved; } rows[] = {
+		{ 0, 66, 220 }, { 20, 106, 2980 }, { 40, 146, 5760 }, { 60, 186, 8520 }, { 80, 226, 11300 }, { 100, 266, 14060 },
+	};
+	struct mem_driver *driver = driver_space_new(16ull << 30, 2 << 20);
+	struct mem_policy_config cfg = { .conf = "max_split_size_mb:128,expandable_segments:True", .driver = driver };
+	const struct mem_policy *policy = mem_policy_find("caching");
+	struct mem_grant first, large, middle, small;
+	struct mem_policy_counts counts;
+	size_t row = 0;
+	void *c;
+
+	(void)state;
+	assert_int_equal(policy->create(&cfg, &c, NULL), 0);
+#define GET(grant, n) assert_int_equal(policy->alloc(c, &(struct mem_request){ .bytes = (n) }, &(grant), NULL), 0)
+	GET(first, 64 << 20);
+	for (int cycle = 0; cycle <= 100; cycle++) {
+		GET(large, 91 << 20);
+		GET(middle, 91 << 19);
+		GET(small, 2 << 20);
+		policy->free(c, &large);
+		policy->free(c, &middle);
+		policy->check(c);
+		if (cycle != rows[row].cycle)
+			continue;
+		policy->counts(c, &counts);
+		assert_int_equal(counts.allocated, rows[row].allocated << 20);
+		assert_int_equal(counts.reserved, rows[row].reserved << 20);
+		row++;
+	}
+#undef GET
+	assert_int_equal(row, TM_ARRAY_N(rows));
+	policy->destroy(c);
+	driver->close(driver);
+}
+
+/* ---- broken rules -------------------------------------------------------------- */
+
+#define MUTATION "CACHING_MUTATION"
+
+/* True: the vectors fail in a process of their own, in which that rule is broken. */
+static bool vectors_fail(const char *self, int mutation)
+{
+	char number[16], *argv[] = { (char *)self, NULL };
+	int status;
+	pid_t pid;
+
+	snprintf(number, sizeof number, "%d", mutation);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int quiet = open("/dev/null", O_WRONLY);
+
+		dup2(quiet, 1);
+		dup2(quiet, 2);
+		setenv(MUTATION, number, 1);
+		execv("/proc/self/exe", argv);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) != 0;
+}
+
+static void every_broken_rule_is_seen(void **state)
+{
+	(void)state;
+#ifdef TM_FAULTS
+	assert_false(vectors_fail("test_vectors", CACHING_INTACT));
+	for (int i = CACHING_INTACT + 1; i < CACHING_MUTATION_N; i++)
+		if (!vectors_fail("test_vectors", i))
+			fail_msg("no vector notices: %s", caching_mutation_name[i]);
+#else
+	print_message("  skipped: this build cannot break rules (TIDEMARK_FAULTS)\n");
+	skip();
+#endif
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_vector) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_vector),
+		cmocka_unit_test(the_table_of_a_real_card),
+		cmocka_unit_test(every_broken_rule_is_seen),
+	};
 
+#ifdef TM_FAULTS
+	if (getenv(MUTATION)) {
+		caching_mutation = (enum caching_mutation)atoi(getenv(MUTATION));
+		return cmocka_run_group_tests_name("broken", (const struct CMUnitTest[1]){ tests[0] }, NULL, NULL);
+	}
+#endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static bool plain_byte(unsigned char c)
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c && strchr("._+-", c));
 }
 
-static void add_encoded(struct tm_str *out, const char *s, size_t n)
+void spec_label_encode(const char *s, size_t n, struct tm_str *out)
 {
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)s[i];
@@ -42,12 +42,12 @@ static bool is_default(const struct cand *c, size_t i)
 
 void point_label(const struct cand *c, struct tm_str *out)
 {
-	add_encoded(out, c->w->name, strlen(c->w->name));
+	spec_label_encode(c->w->name, strlen(c->w->name), out);
 	if (c->w->model >= 0) {
 		const char *model = c->v[c->w->model]->text;
 
 		tm_str_addc(out, '/');
-		add_encoded(out, model, strlen(model));
+		spec_label_encode(model, strlen(model), out);
 	}
 	for (size_t i = 0; i < c->w->n; i++) {
 		const char *text = c->v[i]->text;
@@ -56,7 +56,7 @@ void point_label(const struct cand *c, struct tm_str *out)
 		if ((int)i == c->w->model || c->w->p[i].unhashed || is_default(c, i))
 			continue;
 		tm_str_addf(out, "/%s=", c->w->p[i].name);
-		add_encoded(out, text, (int)i == c->w->device ? device_kind_n(text) : strlen(text));
+		spec_label_encode(text, (int)i == c->w->device ? device_kind_n(text) : strlen(text), out);
 	}
 }
 

@@ -138,6 +138,9 @@ int spec_from_settings(const json_t *settings, struct spec **out, struct tm_err 
 void spec_job(const struct spec_point *point, const char *run_id, const char *describe_hash,
 	      const char *trace, struct tm_str *out);
 
+/* Appends a part of a canonical label: percent-encoded outside [A-Za-z0-9._+-]. */
+void spec_label_encode(const char *s, size_t n, struct tm_str *out);
+
 /* JSON Schema (2020-12) of the format, for editors. */
 json_t *spec_schema(const struct describe *d);
 

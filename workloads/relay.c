@@ -177,6 +177,16 @@ static int pass_on(struct relay *r, const char *kind, json_t *body)
 	return 0;
 }
 
+/*
+ * Of a program in several processes the first one sends the result, and the
+ * others end when they end. It is kept until the program is gone, so what they
+ * still have to say comes before it all the same.
+ */
+static bool may_follow_result(const char *kind, const json_t *body)
+{
+	return tm_json_i64(body, "rank", 0) > 0 && strcmp(kind, "steps") != 0 && strcmp(kind, "result") != 0;
+}
+
 static int take_event(struct relay *r, json_t *body, struct tm_err *err)
 {
 	char kind[41];
@@ -185,9 +195,9 @@ static int take_event(struct relay *r, json_t *body, struct tm_err *err)
 		return tm_fail(err, TM_EINVALID, "not an object");
 	if (!plain_word(tm_json_str(body, "e", "")))
 		return tm_fail(err, TM_EINVALID, "`e` is not the name of an event");
-	if (r->result)
-		return tm_fail(err, TM_EINVALID, "something follows `result`");
 	snprintf(kind, sizeof kind, "%s", tm_json_str(body, "e", ""));
+	if (r->result && !may_follow_result(kind, body))
+		return tm_fail(err, TM_EINVALID, "something follows `result`");
 	json_object_del(body, "e");
 	json_object_del(body, "seq");
 	json_object_del(body, "t_us");

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import json
 import math
 import os
-import stat
+import pathlib
 import sys
 import time
 import traceback
@@ -57,10 +56,11 @@ def _open_stream() -> int:
         program = _program()
         if program == os.getpid():
             fd = os.dup(int(number))
-        else:       # torchrun and others close it on the way to their workers; without a reader this must not wait
-            fd = os.open(f"/proc/{program}/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
-            if not stat.S_ISFIFO(os.fstat(fd).st_mode):
-                raise OSError(f"descriptor {number} of process {program} is no pipe")
+        else:           # torchrun and others close it on the way to their workers
+            path = f"/proc/{program}/fd/{number}"
+            if not pathlib.Path(path).is_fifo():
+                raise OSError(f"{path} is no pipe")
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)     # its reader may be gone: must not wait for one
             os.set_blocking(fd, True)
         return fd
     except (OSError, ValueError) as error:
@@ -69,12 +69,12 @@ def _open_stream() -> int:
 
 
 def _endless(batches: Iterable[Any]) -> Iterator[Any]:
-    while True:
+    n = 1
+    while n:
         n = 0
         for n, item in enumerate(batches, 1):
             yield item
-        if not n:
-            raise RuntimeError("tidemark_events: the batches given to steps() ended and cannot be begun anew")
+    raise RuntimeError("tidemark_events: the batches given to steps() ended and cannot be begun anew")
 
 
 class _Run:
@@ -86,24 +86,21 @@ class _Run:
         self.rank, self.ranks, self.warmup, self.count, self.cap = (
             int(os.environ.get(name, default)) if self.live else default for name, default in (
                 ("RANK", 0), ("WORLD_SIZE", 1), ("TIDEMARK_WARMUP", 5), ("TIDEMARK_STEPS", 20), ("TIDEMARK_CAP", 0)))
-        name = os.environ.get("TIDEMARK_SNAPSHOT", "")
-        self.recorded = name == "off"                 # or recording, or tried to
-        self.name = name if name not in ("", "off") else "tidemark-" + os.environ.get("TIDEMARK_RUN", "run")
+        self.name = os.environ.get("TIDEMARK_SNAPSHOT") or "tidemark-" + os.environ.get("TIDEMARK_RUN", "run")
         self.torch, self.device, self.capped = None, None, None     # as the script uses them
-        self.started = self.begun = self.open = self.measuring = False
-        self.index, self.began_ns = 0, time.monotonic_ns()
+        self.started = self.watched = self.begun = self.open = self.measuring = False
+        self.index, self.window, self.began_ns = 0, "load", time.monotonic_ns()
         self.scaler, self.scale = None, 0.0           # the scale in effect in the current step; 0: none
-        self.window = "load"
         self.peaks: dict[str, dict[str, int]] = {}    # by window and "run"
         self.calls: dict[str, float] = {}             # counters where counting began; then the means a step
         self.ooms: list[dict[str, int]] = []          # as the allocator told of them
 
-    def _send(self, kind: str, **members: Any) -> None:
-        if not self.live or os.getpid() != self.pid or self.rank and kind in ("phase", "steps", "result"):
+    def _send(self, event: str, **members: Any) -> None:
+        if not self.live or os.getpid() != self.pid or self.rank and event in ("phase", "steps", "result"):
             return                                    # also where a forked data loader asks: it is not the run
         if self.ranks > 1:
             members["rank"] = self.rank
-        line = json.dumps({"e": kind, **members}, ensure_ascii=False, allow_nan=False)
+        line = json.dumps({"e": event, **members}, ensure_ascii=False, allow_nan=False)
         try:
             os.write(self.fd, line.encode("utf-8", "replace") + b"\n")
         except OSError:                               # nobody reads any more
@@ -111,9 +108,7 @@ class _Run:
 
     def note(self, text: str, level: str = "info") -> None:
         """A sentence that is shown with the run; `level`: info or warning."""
-        self._send("note", text=text[:TEXT_MAX], level=level)
-
-    # ---- the card
+        self._send("note", text=(f"rank {self.rank}: " * (self.ranks > 1) + text)[:TEXT_MAX], level=level)
 
     def _find_card(self) -> None:
         """The device the script uses by now: caps it and begins to record, once each."""
@@ -126,22 +121,23 @@ class _Run:
             # the allocator rounds the product down to whole bytes
             torch.cuda.set_per_process_memory_fraction(min(1.0, (self.cap + 0.5) / total), self.device)
             self.note(f"cuda:{self.device}: at most {min(self.cap, total)} of {total} bytes for this process")
-        if self.recorded:
+        if self.watched:
             return
-        self.recorded, stacks = True, os.environ.get("TIDEMARK_STACKS", "0") != "0"
-        try:
-            torch.cuda.memory._record_memory_history("all", context="alloc" if stacks else None, stacks="python",
-                                                     max_entries=HISTORY_ENTRIES)
+        self.watched, stacks = True, "alloc" if os.environ.get("TIDEMARK_STACKS", "0") != "0" else None
+        try:                                          # private names: another version may lack them
             torch._C._cuda_attach_out_of_memory_observer(self._saw_oom)
-        except Exception as error:                    # private names: another version may lack them
-            self.note(f"this PyTorch records no allocator history: {error}", "warning")
+            if self.name != "off":
+                torch.cuda.memory._record_memory_history("all", stacks, "python", HISTORY_ENTRIES)
+        except Exception as error:
+            self.note(f"no allocator history and no snapshot where memory runs out: {error}", "warning")
 
     def _saw_oom(self, _device: int, asked: int, _limit: int, free: int) -> None:
         """Called by the allocator where it gives up, everything still in its place."""
         with contextlib.suppress(Exception):          # else it would replace the error that it is about
             now = self._look()
             self.ooms.append({"asked": asked, "free": free, "allocated": now["allocated"], "reserved": now["reserved"]})
-            self.snapshot(self.name + "-oom")         # the last one stays
+            if self.name != "off":
+                self.snapshot(self.name + "-oom")     # the last one stays
 
     def snapshot(self, name: Optional[str] = None) -> Optional[str]:
         """Writes the allocator's state and history to NAME.pickle, one of several ranks to NAME.rank3.pickle, and
@@ -179,12 +175,6 @@ class _Run:
             mark.update((kind, max(mark[kind], peak[kind])) for kind in KINDS)
         return now
 
-    def _enter(self, window: str) -> None:
-        self._look()
-        self.window = window
-        if self._stats():
-            self.torch.cuda.reset_peak_memory_stats(self.device)
-
     def _counters(self) -> dict[str, float]:
         stats = self._stats()
         if not stats.get("num_device_alloc"):         # before PyTorch 2.1, and cudaMallocAsync
@@ -192,33 +182,27 @@ class _Run:
         return {"alloc.count": stats["allocation"]["all"]["allocated"], "alloc.retries": stats["num_alloc_retries"],
                 "alloc.driver_calls": stats["num_device_alloc"] + stats["num_device_free"]}
 
-    # ---- steps
-
-    def start(self) -> None:
+    def start(self, card: bool = True) -> None:
         """Begins to watch: cap, allocator history, out-of-memory. Optional; before the model is loaded and after
-        torch.cuda.set_device(). Initialises CUDA where there is a card."""
+        torch.cuda.set_device(). Initialises CUDA where there is a card, unless `card` is false."""
         torch = sys.modules.get("torch")
-        if self.live and torch is not None and torch.cuda.is_available():
+        if self.live and card and torch is not None and torch.cuda.is_available():
             torch.cuda.init()
-        self._watch()
-
-    def _watch(self) -> None:
         if self.live and not self.started:
-            self.started, previous = True, sys.excepthook
-
-            def hook(kind: Any, error: BaseException, trace: Any) -> None:
-                with contextlib.suppress(Exception):
-                    self.report(error)
-                previous(kind, error, trace)
-
-            sys.excepthook = hook
+            self.started, self.hook, sys.excepthook = True, sys.excepthook, self._uncaught
             atexit.register(self.finish)
             self._send("phase", name="load", at="begin")
         self._find_card()
 
+    def _uncaught(self, kind: Any, error: BaseException, trace: Any) -> None:
+        try:
+            self.report(error)
+        finally:
+            self.hook(kind, error, trace)
+
     def _begin(self, scaler: Any = None) -> None:
         """The model is loaded, step 0 is next."""
-        self._watch()
+        self.start(card=False)                        # a script without one is not given one here
         dist = getattr(self.torch, "distributed", None)
         if dist is not None and dist.is_available() and dist.is_initialized():
             self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
@@ -226,23 +210,25 @@ class _Run:
             self.note(f"the cap of {self.cap} bytes is not applied: no CUDA device is in use", "warning")
         if scaler is not None and scaler.is_enabled():
             self.scaler, self.scale = scaler, float(scaler.get_scale())
-        self._enter("first step")
         self._send("phase", name="warmup", at="begin")
-        self.begun = True
         self._between()
+        self.begun = True
 
     def _between(self) -> None:
         """What begins and ends before step `index`."""
+        window = "steady" if self.index >= max(self.warmup, 1) else "warmup" if self.index else "first step"
         if self.index == self.warmup:
             self.measuring, self.calls = True, self._counters()
             self._send("phase", name="measure", at="begin")
         if self.index == self.warmup + self.count:
             self._send("phase", name="measure", at="end")
-            now, self.measuring = self._counters(), False
+            now, self.measuring, window = self._counters(), False, "after"
             self.calls = {name: (now[name] - before) / max(self.count, 1) for name, before in self.calls.items()}
-            self._enter("after")
-        elif self.index and self.index in (1, self.warmup):
-            self._enter("steady" if self.index >= self.warmup else "warmup")
+        if window != self.window:
+            self._look()
+            self.window = window
+            if self._stats():
+                self.torch.cuda.reset_peak_memory_stats(self.device)
 
     def steps(self, batches: Union[None, int, Iterable[Any]] = None, scaler: Any = None) -> Iterator[Any]:
         """The warm-up and counted steps of the run: numbers from 0, or the items of `batches`, begun anew where
@@ -252,8 +238,9 @@ class _Run:
         if not self.live:
             yield from range(STEPS_ALONE if batches is None else batches) if numbers else batches
             return
-        self._begin(scaler)
-        source = itertools.count() if numbers else _endless(batches)
+        if not self.begun:
+            self._begin(scaler)
+        source = iter(range(sys.maxsize)) if numbers else _endless(batches)
         while not self.finished():
             self.began_ns, self.open = time.monotonic_ns(), True
             yield next(source)
@@ -262,10 +249,9 @@ class _Run:
 
     def step(self, loss: Any = None, tokens: int = 0, samples: int = 0, scale: float = 0.0,
              skipped: bool = False) -> None:
-        """Ends a step. `loss`: a number or a tensor of one element, read after the clock has stopped; one that is
-        not finite ends the run as invalid (FloatingPointError). `tokens`, `samples`: of all ranks together.
-        `scale`, `skipped`: of a loss scaler that steps() was not given. Without steps() around it a step begins
-        where the last one ended, and the first is never counted."""
+        """Ends a step. `loss`: a number or a tensor of one element, read with the clock stopped; not finite: the run
+        is invalid (FloatingPointError). `tokens`, `samples`: of all ranks. `scale`, `skipped`: of a scaler unknown to
+        steps(). Without steps() a step begins where the last one ended, and the first is not counted."""
         if not self.live or self.finished():
             return
         if self.device is None:
@@ -288,7 +274,7 @@ class _Run:
                 self.live = False
                 raise FloatingPointError(text)
             value = None
-        more = {"live": now["requested"], "scale": float(scale)}
+        more = {"live": now["requested"], "scale": float(scale) if math.isfinite(scale) else 0}
         self._send("steps", i0=self.index, phase="warmup" if self.index < self.warmup else "train", us=[us],
                    tokens=[int(tokens)], samples=[int(samples)], loss=[value],
                    skipped=[self.index] if skipped else [], **{name: [v] for name, v in more.items() if v})
@@ -300,20 +286,17 @@ class _Run:
         """Whether all steps that were asked for are done; for loops without steps()."""
         return self.begun and (not self.live or self.index >= self.warmup + self.count)
 
-    # ---- ends
-
     def report(self, error: BaseException) -> bool:
-        """Tells of an exception the script caught and will end with. True: it is an out-of-memory. Those that
-        nobody catches are seen without this."""
+        """Tells of an exception that was caught and ends the script, where it is an out-of-memory (True)."""
         text = str(error)
-        sure = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__) or "CUDA error: out of memory" in text
-        suspected = not sure and "CUBLAS_STATUS_ALLOC_FAILED" in text
+        raised = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+        suspected = not raised and "CUBLAS_STATUS_ALLOC_FAILED" in text
         host = self.device is None and (isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in text)
-        if not self.live or not (sure or suspected or host):
+        if not self.live or not (raised or suspected or host or "CUDA error: out of memory" in text):
             return self.live and error.__cause__ is not None and self.report(error.__cause__)
-        if not self.ooms and self.device is not None:
+        seen = dict(self.ooms[-1]) if raised and self.ooms else {}
+        if not seen and self.device is not None and self.name != "off":
             self.snapshot(self.name + "-oom")
-        seen = dict(self.ooms[-1]) if sure and self.ooms else {}
         if self.cap and seen and seen["reserved"] + seen["asked"] > self.cap:
             seen["cap"] = self.cap
         inside = os.path.dirname(getattr(self.torch, "__file__", None) or "?") + os.sep

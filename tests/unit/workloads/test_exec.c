@@ -33,7 +33,8 @@ static void good_events_pass(void **state)
 		"{\"e\":\"steps\",\"us\":[100,200.5],\"tokens\":[1,2],\"loss\":[0.5,null],\"phase\":\"warmup\"}\n"
 		"{\"e\":\"steps\",\"seq\":77,\"t_us\":3,\"i0\":2,\"us\":[100]}\n"
 		"{\"e\":\"something_new\",\"x\":[]}\n"
-		"{\"e\":\"result\",\"metrics\":{\"mem.reserved.peak\":5}}\n";
+		"{\"e\":\"result\",\"metrics\":{\"mem.reserved.peak\":5}}\n"
+		"{\"e\":\"note\",\"rank\":1,\"text\":\"another process, later\"}\n";
 	struct tm_err err = { 0 };
 
 	(void)state;
@@ -61,6 +62,9 @@ static void bad_events_stop(void **state)
 		{ "{\"e\":\"steps\",\"us\":[1],\"phase\":\"nap\"}\n", "phase" },
 		{ "{\"e\":\"steps\",\"i0\":3,\"us\":[1]}\n", "begin at 3" },
 		{ "{\"e\":\"result\"}\n{\"e\":\"note\"}\n", "line 2" },
+		{ "{\"e\":\"result\"}\n{\"e\":\"note\",\"rank\":0}\n", "line 2" },
+		{ "{\"e\":\"result\"}\n{\"e\":\"steps\",\"rank\":1,\"us\":[1]}\n", "line 2" },
+		{ "{\"e\":\"result\"}\n{\"e\":\"result\",\"rank\":1}\n", "line 2" },
 		{ "{\"e\":\"note\"", "middle of line 1" },
 	};
 

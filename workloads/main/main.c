@@ -8,6 +8,7 @@
 #include "check.h"
 #include "description.h"
 #include "plan.h"
+#include "replay_command.h"
 #include "run.h"
 #include "workload.h"
 
@@ -28,6 +29,7 @@ static const char help[] =
 	"usage: tidemark-work [--events FILE|-] < JOB\n"
 	"       tidemark-work --check < POINTS\n"
 	"       tidemark-work --plan < JOBS\n"
+	"       tidemark-work --replay < QUESTION\n"
 	"       tidemark-work --describe | --describe-c FILE | --version | --help\n"
 	"\n"
 	"Carries out one job (JSON on stdin) and writes events, one JSON object a line, to\n"
@@ -37,6 +39,7 @@ static const char help[] =
 	"\n"
 	"  --check           tell which of the points (a JSON array) are possible\n"
 	"  --plan            tell what the jobs (a JSON array) would take; carries none of them out\n"
+	"  --replay          go through memory recordings under allocator settings (a JSON object)\n"
 	"  --describe        workloads, allocators, devices and metrics as JSON\n"
 	"  --describe-c FILE the same as a C file\n"
 	"\n"
@@ -104,6 +107,14 @@ static int answer(int (*to)(const json_t *questions, json_t **answers, struct tm
 	json_decref(questions);
 	json_decref(answers);
 	return rc;
+}
+
+static int replay(void)
+{
+	struct tm_err err = { 0 };
+	int rc = replay_command(&err);
+
+	return rc ? failed(&err, rc == TM_EINPUT ? WORK_REFUSED : 1) : 0;
 }
 
 static int version(void)
@@ -202,6 +213,8 @@ int main(int argc, char **argv)
 		return answer(check_points);
 	if (strcmp(option, "--plan") == 0)
 		return answer(plan_jobs);
+	if (strcmp(option, "--replay") == 0)
+		return replay();
 	if (strcmp(option, "--describe-c") == 0)
 		return argc > 2 ? describe_c(argv[2]) : usage_error(option, " needs a file");
 	if (strcmp(option, "--events") == 0)

@@ -255,7 +255,8 @@ void pass_result(struct pass *pass, size_t done)
 	pass->policy->counts(pass->state, &n);
 	out->events = done == replay->op_n ? replay->r->event_n : replay->ops[done - 1].event + 1;
 	out->completes = !pass->refused;
-	out->requested_peak = n.requested_peak;
+	/* of a policy that does not count it: what the program asked for, if it got it all */
+	out->requested_peak = n.requested_peak || pass->refused ? n.requested_peak : replay->facts.requested_peak;
 	out->allocated_peak = n.allocated_peak;
 	out->active_peak = n.active_peak;
 	out->reserved_peak = n.reserved_peak;

@@ -80,13 +80,31 @@ static void add_frames_before(struct looker *l)
 	free(frames);
 }
 
+/* For a policy that does not count it. */
+static uint64_t sum_requested(const struct pass *pass)
+{
+	const struct replay *replay = pass->replay;
+	uint64_t bytes = 0;
+
+	for (uint32_t s = 0; s <= replay->slot_n; s++)
+		if (pass->slots[s] != PASS_EMPTY && pass->event[s] != REPLAY_NO_EVENT)
+			bytes += replay->r->events[pass->event[s]].size;
+	for (size_t i = 0; i < replay->before_n; i++) {
+		uint32_t s = replay->before[i].slot;
+
+		if (pass->slots[s] != PASS_EMPTY && pass->event[s] == REPLAY_NO_EVENT)
+			bytes += replay->before[i].bytes;
+	}
+	return bytes;
+}
+
 static void look(struct pass *pass, void *arg)
 {
 	struct looker l = { .picture = arg, .pass = pass };
 	struct mem_policy_counts now;
 
 	pass->policy->counts(pass->state, &now);
-	l.picture->requested = now.requested;
+	l.picture->requested = now.requested ? now.requested : sum_requested(pass);
 	l.picture->allocated = now.allocated;
 	l.picture->active = now.active;
 	l.picture->reserved = now.reserved;

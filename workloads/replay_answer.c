@@ -26,15 +26,10 @@ void answer_text(json_t *list, const char *fmt, ...)
 void answer_frame(json_t *obj, const struct recording_frame *frame)
 {
 	struct tm_str text = TM_STR_INIT;
-	const char *file, *slash;
 
 	if (!frame)
 		return;
-	file = frame->file;
-	slash = strrchr(file, '/');
-	if (!slash)
-		slash = strrchr(file, '\\');
-	tm_str_addf(&text, "%s:%lld %s", slash ? slash + 1 : file, (long long)frame->line, frame->name);
+	replay_frame_text(frame, &text);
 	json_object_set_new(obj, "frame", json_string(text.s));
 	tm_str_free(&text);
 }

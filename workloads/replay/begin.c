@@ -149,6 +149,7 @@ static int fit_cap(struct pass *pass, struct tm_err *err)
 		return 0;
 	if (pass->policy->release_cached)
 		pass->policy->release_cached(pass->state);
+	pass->trimmed = true;
 	pass->policy->counts(pass->state, &now);
 	if (now.reserved <= cap)
 		return 0;

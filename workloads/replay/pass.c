@@ -259,7 +259,7 @@ void pass_result(struct pass *pass, size_t done)
 	out->requested_peak = n.requested_peak || pass->refused ? n.requested_peak : replay->facts.requested_peak;
 	out->allocated_peak = n.allocated_peak;
 	out->active_peak = n.active_peak;
-	out->reserved_peak = n.reserved_peak;
+	out->reserved_peak = pass->trimmed ? pass->reserved_at_peak : n.reserved_peak;
 	out->inactive_split_peak = n.inactive_split_peak;
 	out->requested_end = n.requested;
 	out->allocated_end = n.allocated;

@@ -39,6 +39,7 @@ struct pass {
 	uint64_t *event;                  /* by slot: the request it serves; only for a watcher */
 	uint64_t held;                    /* highest so far, of the driver */
 	uint64_t allocated_at_peak, reserved_at_peak;
+	bool trimmed;                     /* more was reserved than the cap allows, and given back before the first event */
 	uint64_t refused, same_address, compared;
 	struct replay_result *result;
 	struct tm_err err;                /* of the last refusal */

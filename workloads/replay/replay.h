@@ -187,9 +187,12 @@ void replay_stranded_fini(struct replay_stranded *stranded);
 
 /*
  * The frame of a stack that says most: the innermost that is in a Python file
- * and not in PyTorch's own; else the innermost. NULL: there is no stack.
+ * and not in PyTorch's own, else in any Python file, else the node of the
+ * backward pass, else the operator, else the innermost. NULL: there is no stack.
  */
 const struct recording_frame *replay_frame(const struct recording *r, uint32_t stack);
+/* Appends file without folders, line and function: "model.py:427 forward"; without a file the function. */
+void replay_frame_text(const struct recording_frame *frame, struct tm_str *out);
 
 /* A block that the program held. */
 struct replay_held {

@@ -5,27 +5,6 @@
 #include "memory/caching.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* ---- frames ---------------------------------------------------------------------- */
-
-static bool is_library(const char *file)
-{
-	return strstr(file, "/torch/") || strstr(file, "\\torch\\");
-}
-
-const struct recording_frame *replay_frame(const struct recording *r, uint32_t stack)
-{
-	if (stack == RECORDING_NONE || r->stacks[stack].n == 0)
-		return NULL;
-	for (size_t i = 0; i < r->stacks[stack].n; i++) {
-		const struct recording_frame *frame = recording_frame_at(r, stack, i);
-
-		if (tm_ends_with(frame->file, ".py") && !is_library(frame->file))
-			return frame;
-	}
-	return recording_frame_at(r, stack, 0);
-}
 
 /* ---- shares ---------------------------------------------------------------------- */
 

@@ -291,7 +291,12 @@ static void add_phase(struct collect *c, const struct event *ev, int64_t now_us)
 		c->begin_t_us = ev->t_us;
 		c->begin_seen_us = now_us;
 	} else if (c->begin_seen_us) {
+		int64_t told_us = tm_json_i64(ev->body, "us", 0);
+
+		/* of a program under exec both are stamped on arrival, and a begin that arrives late must not make the window shorter */
 		c->window_us = ev->t_us - c->begin_t_us;
+		if (told_us > c->window_us)
+			c->window_us = told_us;
 		c->window_seen_us = now_us - c->begin_seen_us;
 	}
 }

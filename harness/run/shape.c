@@ -44,7 +44,7 @@ static const struct shape {
 } shapes[] = {
 	{ "hello", { { "v", COUNT, true }, { "pid", COUNT, false }, { "workload", TEXT, false },
 		     { "describe", TEXT, false }, { "device", TEXT, false }, { "threads", COUNT, false } } },
-	{ "phase", { { "name", TEXT, true }, { "at", TEXT, true } } },
+	{ "phase", { { "name", TEXT, true }, { "at", TEXT, true }, { "us", COUNT, false } } },
 	{ "beat", { { "step", STEP, true } } },
 	{ "steps", { { "i0", COUNT, true }, { "us", COUNTS, true }, { "phase", TEXT, false }, { "tokens", COUNTS, false },
 		     { "samples", COUNTS, false }, { "loss", LOSSES, false }, { "live", COUNTS, false },

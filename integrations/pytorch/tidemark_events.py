@@ -88,8 +88,8 @@ class _Run:
                 ("RANK", 0), ("WORLD_SIZE", 1), ("TIDEMARK_WARMUP", 5), ("TIDEMARK_STEPS", 20), ("TIDEMARK_CAP", 0)))
         self.name = os.environ.get("TIDEMARK_SNAPSHOT") or "tidemark-" + os.environ.get("TIDEMARK_RUN", "run")
         self.torch, self.device, self.capped = None, None, None     # as the script uses them
-        self.started = self.watched = self.begun = self.open = self.measuring = False
-        self.index, self.window, self.began_ns = 0, "load", time.monotonic_ns()
+        self.started = self.watched = self.begun = self.open = False
+        self.index, self.window, self.began_ns, self.measuring_ns = 0, "load", time.monotonic_ns(), 0
         self.scaler, self.scale = None, 0.0           # the scale in effect in the current step; 0: none
         self.peaks: dict[str, dict[str, int]] = {}    # by window and "run"
         self.calls: dict[str, float] = {}             # counters where counting began; then the means a step
@@ -218,11 +218,11 @@ class _Run:
         """What begins and ends before step `index`."""
         window = "steady" if self.index >= max(self.warmup, 1) else "warmup" if self.index else "first step"
         if self.index == self.warmup:
-            self.measuring, self.calls = True, self._counters()
+            self.calls, self.measuring_ns = self._counters(), time.monotonic_ns()
             self._send("phase", name="measure", at="begin")
         if self.index == self.warmup + self.count:
-            self._send("phase", name="measure", at="end")
-            now, self.measuring, window = self._counters(), False, "after"
+            self._send("phase", name="measure", at="end", us=-(-(time.monotonic_ns() - self.measuring_ns) // 1000))
+            now, self.measuring_ns, window = self._counters(), 0, "after"
             self.calls = {name: (now[name] - before) / max(self.count, 1) for name, before in self.calls.items()}
         if window != self.window:
             self._look()
@@ -311,7 +311,7 @@ class _Run:
         """Sends peaks and result, after which nothing is reported. Happens by itself at the end of the program."""
         if not self.live or not self.started:
             return
-        if self.measuring:                            # the loop was left early
+        if self.measuring_ns:                         # the loop was left early
             self.count = self.index - self.warmup
             self._between()
         self._look()

@@ -76,6 +76,27 @@ static void a_stream_in_pieces_of_any_size(void **state)
 	}
 }
 
+/* A begin that arrived late makes the window look short; a program that says so can only make it longer. */
+static void the_window_by_the_programs_clock(void **state)
+{
+	static const struct { const char *us; int64_t window_us; } cases[] = { { "150", 150 }, { "40", 100 }, { "0", 100 } };
+
+	(void)state;
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
+		struct tm_str text = TM_STR_INIT;
+		struct tm_err err = { 0 };
+		struct reader r;
+
+		reader_init(&r);
+		tm_str_addf(&text, "{\"e\":\"phase\",\"seq\":0,\"t_us\":5,\"name\":\"measure\",\"at\":\"begin\"}\n"
+				   "{\"e\":\"phase\",\"seq\":1,\"t_us\":105,\"name\":\"measure\",\"at\":\"end\",\"us\":%s}\n", cases[i].us);
+		assert_ok(feed(&r, text.s, text.n, &err), &err);
+		assert_int_equal(r.collect.window_us, cases[i].window_us);
+		reader_free(&r);
+		tm_str_free(&text);
+	}
+}
+
 /* The first event is given; the second one breaks the stream. */
 static void refused(const char *line, const char *why)
 {
@@ -108,6 +129,7 @@ static void lines_that_break_it(void **state)
 	refused("{\"e\":\"note\",\"seq\":1,\"t_us\":5,\"text\":\"\xff\"}", "not JSON");
 	refused("{\"seq\":1,\"t_us\":5}", "`e`");
 	refused("{\"e\":\"\",\"seq\":1,\"t_us\":5}", "`e`");
+	refused("{\"e\":\"phase\",\"seq\":1,\"t_us\":5,\"name\":\"measure\",\"at\":\"end\",\"us\":-1}", "`us`");
 	refused("{\"e\":\"note\",\"t_us\":5,\"text\":\"\"}", "`seq`");
 	refused("{\"e\":\"note\",\"seq\":1.0,\"t_us\":5,\"text\":\"\"}", "`seq`");
 	refused("{\"e\":\"note\",\"seq\":2,\"t_us\":5,\"text\":\"\"}", "missing or came twice");
@@ -229,6 +251,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stream_in_pieces_of_any_size),
+		cmocka_unit_test(the_window_by_the_programs_clock),
 		cmocka_unit_test(lines_that_break_it),
 		cmocka_unit_test(nothing_follows_the_result),
 		cmocka_unit_test(a_line_has_a_largest_length),

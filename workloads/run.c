@@ -174,6 +174,16 @@ static void say_hello(const struct run *run)
 	event_send(run->events, "hello", body);
 }
 
+static void send_remark(void *arg, const char *text)
+{
+	const struct run *run = arg;
+	json_t *body = json_object();
+
+	json_object_set_new(body, "level", json_string("warning"));
+	set_text(body, "text", text);
+	event_send(run->events, "note", body);
+}
+
 /* ---- the run ---------------------------------------------------------------------- */
 
 static int carry_out(struct run *run)
@@ -189,6 +199,8 @@ static int carry_out(struct run *run)
 	}
 	if (!rc) {
 		say_hello(run);
+		if (run->mem)
+			mem_remarks(run->mem, send_remark, run);
 		rc = w->drive ? w->drive(run, &err) : loop_drive(run, &err);
 	}
 	rc = end_of(run, rc, &err);

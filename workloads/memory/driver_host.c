@@ -8,6 +8,10 @@
  * the process has mapped, and PyTorch's allocator breaks ties by address. With
  * places chosen by space.h the order of segments is the same in every run, and
  * the same as on a planning device.
+ *
+ * The lower half of the range is for policies that reserve addresses
+ * themselves and map memory to them bit by bit; rights then change for what is
+ * mapped only.
  */
 #include "memory/driver.h"
 
@@ -28,7 +32,7 @@
 
 struct driver_host {
 	struct mem_driver driver;
-	struct space space;
+	struct space space, ranges;       /* of segments; of reserved addresses */
 	void *reserved;
 	uint64_t reserved_bytes, capacity;
 };
@@ -38,26 +42,57 @@ static void *at(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
+static int room_for(const struct driver_host *d, uint64_t bytes, struct tm_err *err)
+{
+	uint64_t left = d->capacity - d->driver.held;
+
+	if (bytes <= left && space_round(&d->space, bytes) <= left)
+		return 0;
+	return tm_fail(err, TM_EOOM, "%llu bytes are beyond the %llu bytes of host memory, %llu of them in use",
+		       (unsigned long long)bytes, (unsigned long long)d->capacity, (unsigned long long)d->driver.held);
+}
+
+static int place(struct space *space, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	if (space_take(space, bytes, addr))
+		return 0;
+	return tm_fail(err, TM_EOOM, "no range of %llu addresses is left", (unsigned long long)bytes);
+}
+
+static int open_pages(uint64_t addr, uint64_t bytes, struct tm_err *err)
+{
+	int sys;
+
+	if (!mprotect(at(addr), bytes, PROT_READ | PROT_WRITE))
+		return 0;
+	sys = errno;
+	return tm_fail(err, sys == ENOMEM ? TM_EOOM : TM_EIO, "the kernel refused %llu bytes: %s",
+		       (unsigned long long)bytes, strerror(sys));
+}
+
+/* A fresh mapping in place: pages, swap and commit charge go back at once. */
+static void close_pages(uint64_t addr, uint64_t bytes)
+{
+	if (mmap(at(addr), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		BUG("cannot give back %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+}
+
 static int host_alloc(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
 {
 	struct driver_host *d = (struct driver_host *)drv;
+	int rc = room_for(d, bytes, err);
 
-	if (bytes > d->capacity - drv->held || space_round(&d->space, bytes) > d->capacity - drv->held)
-		return tm_fail(err, TM_EOOM, "%llu bytes are beyond the %llu bytes of host memory, %llu of them in use",
-			       (unsigned long long)bytes, (unsigned long long)d->capacity, (unsigned long long)drv->held);
-	if (!space_take(&d->space, bytes, addr))
-		return tm_fail(err, TM_EOOM, "no range of %llu addresses is left", (unsigned long long)bytes);
+	if (!rc)
+		rc = place(&d->space, bytes, addr, err);
+	if (rc)
+		return rc;
 	bytes = space_round(&d->space, bytes);
-	if (mprotect(at(*addr), bytes, PROT_READ | PROT_WRITE)) {
-		int sys = errno;
-
+	rc = open_pages(*addr, bytes, err);
+	if (rc)
 		space_give(&d->space, *addr, bytes);
-		errno = sys;
-		return tm_fail(err, sys == ENOMEM ? TM_EOOM : TM_EIO, "the kernel refused %llu bytes: %s",
-			       (unsigned long long)bytes, strerror(sys));
-	}
-	drv->held += bytes;
-	return 0;
+	else
+		drv->held += bytes;
+	return rc;
 }
 
 static void host_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
@@ -65,11 +100,36 @@ static void host_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 	struct driver_host *d = (struct driver_host *)drv;
 
 	bytes = space_round(&d->space, bytes);
-	/* A fresh mapping in place: pages, swap and commit charge go back at once. */
-	if (mmap(at(addr), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		BUG("cannot give back %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+	close_pages(addr, bytes);
 	space_give(&d->space, addr, bytes);
 	drv->held -= bytes;
+}
+
+static int host_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	return place(&((struct driver_host *)drv)->ranges, bytes, addr, err);
+}
+
+static int host_map(struct mem_driver *drv, uint64_t addr, uint64_t bytes, struct tm_err *err)
+{
+	int rc = room_for((struct driver_host *)drv, bytes, err);
+
+	if (!rc)
+		rc = open_pages(addr, bytes, err);
+	if (!rc)
+		drv->held += bytes;
+	return rc;
+}
+
+static void host_unmap(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
+{
+	close_pages(addr, bytes);
+	drv->held -= bytes;
+}
+
+static void host_release(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
+{
+	space_give(&((struct driver_host *)drv)->ranges, addr, bytes);
 }
 
 /* What the kernel thinks can be had without swapping; 0 where it does not say. */
@@ -114,15 +174,19 @@ static void host_close(struct mem_driver *drv)
 
 	munmap(d->reserved, d->reserved_bytes);
 	space_fini(&d->space);
+	space_fini(&d->ranges);
 	free(d);
 }
 
 struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err)
 {
 	struct driver_host *d = tm_xcalloc(1, sizeof *d);
-	uint64_t bytes = RESERVE_MOST_BYTES, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bytes = RESERVE_MOST_BYTES, page = (uint64_t)sysconf(_SC_PAGESIZE), low;
 
-	d->driver = (struct mem_driver){ .alloc = host_alloc, .free = host_free, .info = host_info, .close = host_close };
+	d->driver = (struct mem_driver){
+		.alloc = host_alloc, .free = host_free, .info = host_info, .close = host_close,
+		.reserve = host_reserve, .map = host_map, .unmap = host_unmap, .release = host_release,
+	};
 	d->capacity = capacity_bytes ? capacity_bytes : physical_bytes();
 	for (d->reserved = MAP_FAILED; bytes >= RESERVE_LEAST_BYTES; bytes /= 2) {
 		d->reserved = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -138,7 +202,9 @@ struct mem_driver *driver_host_new(uint64_t capacity_bytes, struct tm_err *err)
 		return NULL;
 	}
 	d->reserved_bytes = bytes;
-	space_init(&d->space, (uint64_t)(uintptr_t)d->reserved, (uint64_t)(uintptr_t)d->reserved + bytes,
-		   page < 4096 ? 4096 : page);
+	page = page < 4096 ? 4096 : page;
+	low = (uint64_t)(uintptr_t)d->reserved;
+	space_init(&d->ranges, low, low + bytes / 2, page);
+	space_init(&d->space, low + bytes / 2, low + bytes, page);
 	return &d->driver;
 }

@@ -30,6 +30,8 @@ struct mem {
 	bool timeline_on;
 	struct trace *trace;              /* NULL: none */
 	struct names names;               /* mem_intern */
+	char **remarks;
+	size_t remark_n;
 	struct mem_oom oom;
 	bool had_oom;
 };

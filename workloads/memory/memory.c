@@ -53,6 +53,47 @@ static void watch_free(struct mem_driver *watch, uint64_t addr, uint64_t bytes)
 	mem->driver->free(mem->driver, addr, bytes);
 }
 
+/* Addresses alone are nothing that a program has, so only mapping shows in a trace. */
+static int watch_reserve(struct mem_driver *watch, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	struct mem *mem = mem_of(watch);
+	int rc = mem->driver->reserve(mem->driver, bytes, addr, err);
+
+	mem->refused = rc != 0;
+	return rc;
+}
+
+static int watch_map(struct mem_driver *watch, uint64_t addr, uint64_t bytes, struct tm_err *err)
+{
+	struct mem *mem = mem_of(watch);
+	int rc = mem->driver->map(mem->driver, addr, bytes, err);
+
+	mem->refused = rc != 0;
+	if (rc)
+		return rc;
+	digest(mem, addr, bytes);
+	if (mem->trace)
+		trace_segment(mem->trace, "segment_map", addr, bytes, &mem->place);
+	return 0;
+}
+
+static void watch_unmap(struct mem_driver *watch, uint64_t addr, uint64_t bytes)
+{
+	struct mem *mem = mem_of(watch);
+
+	digest(mem, ~addr, bytes);
+	if (mem->trace)
+		trace_segment(mem->trace, "segment_unmap", addr, bytes, &mem->place);
+	mem->driver->unmap(mem->driver, addr, bytes);
+}
+
+static void watch_release(struct mem_driver *watch, uint64_t addr, uint64_t bytes)
+{
+	struct mem_driver *driver = mem_of(watch)->driver;
+
+	driver->release(driver, addr, bytes);
+}
+
 static void watch_info(struct mem_driver *watch, uint64_t *total, uint64_t *unused)
 {
 	struct mem_driver *driver = mem_of(watch)->driver;
@@ -83,10 +124,25 @@ static int unknown_policy(const char *name, struct tm_err *err)
 	return rc;
 }
 
+static void keep_remark(void *arg, const char *text)
+{
+	struct mem *mem = arg;
+
+	mem->remarks = tm_xrealloc_n(mem->remarks, mem->remark_n + 1, sizeof *mem->remarks);
+	mem->remarks[mem->remark_n++] = tm_xstrdup(text);
+}
+
+void mem_remarks(const struct mem *mem, void (*each)(void *arg, const char *text), void *arg)
+{
+	for (size_t i = 0; i < mem->remark_n; i++)
+		each(arg, mem->remarks[i]);
+}
+
 static int open_policy(struct mem *mem, const struct mem_config *cfg, struct tm_err *err)
 {
 	const struct mem_policy_config policy_cfg = {
 		.conf = cfg->conf ? cfg->conf : "", .cap_bytes = cfg->cap_bytes, .driver = &mem->watch,
+		.warn = keep_remark, .arg = mem,
 	};
 
 	mem->policy = mem_policy_find(cfg->policy);
@@ -104,6 +160,12 @@ int mem_new(const struct mem_config *cfg, struct mem_driver *drv, struct mem **o
 	int rc;
 
 	mem->watch = (struct mem_driver){ .alloc = watch_alloc, .free = watch_free, .info = watch_info };
+	if (drv->map) {
+		mem->watch.reserve = watch_reserve;
+		mem->watch.map = watch_map;
+		mem->watch.unmap = watch_unmap;
+		mem->watch.release = watch_release;
+	}
 	mem->driver = drv;
 	mem->cap_bytes = cfg->cap_bytes;
 	mem->place = (struct account_place){ .phase = PHASE_AT_START, .op = OP_WHERE_NONE, .step = -1 };
@@ -147,6 +209,9 @@ void mem_free(struct mem *mem)
 	peak_live_free(&mem->peak_live);
 	timeline_free(mem->timeline);
 	names_free(&mem->names);
+	for (size_t i = 0; i < mem->remark_n; i++)
+		free(mem->remarks[i]);
+	free(mem->remarks);
 	free(mem);
 }
 

@@ -238,6 +238,8 @@ struct mem_config {
 
 /* Takes ownership of drv, also on failure. TM_EINVALID for an unknown policy or option. */
 int mem_new(const struct mem_config *cfg, struct mem_driver *drv, struct mem **out, struct tm_err *err);
+/* What the policy remarked on its option string: one sentence a call. */
+void mem_remarks(const struct mem *mem, void (*each)(void *arg, const char *text), void *arg);
 void mem_free(struct mem *mem);       /* NULL is fine; frees what is still live */
 /*
  * Writes the end of the trace and closes it; later events are not recorded.

@@ -17,7 +17,7 @@ int trace_close(struct trace *trace, struct tm_err *err);
 /* kind "alloc" or "free"; the place is that of the event, not of the block's birth. */
 void trace_block(struct trace *trace, const char *kind, const struct mem_block *block,
 		 const struct account_place *place);
-/* kind "segment_alloc" or "segment_free" */
+/* kind "segment_alloc", "segment_free", "segment_map" or "segment_unmap" */
 void trace_segment(struct trace *trace, const char *kind, uint64_t addr, uint64_t bytes,
 		   const struct account_place *place);
 void trace_oom(struct trace *trace, const struct mem_oom *oom, enum mem_category category);

@@ -207,7 +207,7 @@ static int on_event(void *arg, int n, const char *const *v, const int *types)
 
 static const char event_sql[] =
 	"SELECT e.run_id, e.t_us, e.kind, e.json FROM event e JOIN run r USING(run_id)"
-	" WHERE r.sweep_id = ?1 AND e.kind IN ('peak', 'stayed', 'note', 'oom', 'fail', 'recover', 'result')"
+	" WHERE r.sweep_id = ?1 AND e.kind IN ('peak', 'stayed', 'note', 'oom', 'fail', 'recover', 'result', 'replay')"
 	" ORDER BY e.run_id, e.t_us, e.rowid";
 
 static int ask(struct draw_sweep *s, const char *sql, const char *arg,

@@ -70,8 +70,7 @@ static void counts(const struct draw_sweep *s, size_t *runs, size_t *ok, size_t 
 	}
 }
 
-/* `of` is other people's text, `name` ours. */
-static void tile(struct tm_str *out, const char *name, const char *of, const char *value, const char *detail)
+void page_tile(struct tm_str *out, const char *name, const char *of, const char *value, const char *detail)
 {
 	tm_str_addf(out, "<div class=\"tile\"><dt>%s", name);
 	text_html(out, of, 24);
@@ -107,12 +106,12 @@ static void best_tiles(const struct draw_part *part, bool several, struct tm_str
 	if (fast) {
 		picture_count_text(fast->tokens, &value);
 		tm_str_add(&value, " tokens/s");
-		tile(out, "Fastest", name.s, value.s, fast->shown);
+		page_tile(out, "Fastest", name.s, value.s, fast->shown);
 	}
 	if (small)
-		tile(out, "Smallest peak", name.s, tm_size_text(small->peak, text), small->shown);
+		page_tile(out, "Smallest peak", name.s, tm_size_text(small->peak, text), small->shown);
 	if (fast && !isnan(fast->peak))
-		tile(out, "Peak of the fastest", name.s, tm_size_text(fast->peak, text), "reserved");
+		page_tile(out, "Peak of the fastest", name.s, tm_size_text(fast->peak, text), "reserved");
 	tm_str_free(&value);
 	tm_str_free(&name);
 }
@@ -129,12 +128,17 @@ static void tiles(const struct page *p, struct tm_str *out)
 		tm_str_addf(&detail, "%zu out of memory", oom);
 	if (other)
 		tm_str_addf(&detail, "%s%zu ended otherwise", detail.n ? ", " : "", other);
-	tile(out, "Runs", "", value.s, detail.n ? detail.s : NULL);
+	page_tile(out, "Runs", "", value.s, detail.n ? detail.s : NULL);
 	for (size_t i = 0; i < p->part_n; i++)
 		best_tiles(&p->parts[i], p->part_n > 1, out);
 	tm_str_add(out, "</dl>\n");
 	tm_str_free(&value);
 	tm_str_free(&detail);
+}
+
+static bool is_replay(const struct page *p)
+{
+	return !strcmp(p->sweep->kind, "replay");
 }
 
 static void banner(const struct page *p, struct tm_str *out)
@@ -158,7 +162,10 @@ static void banner(const struct page *p, struct tm_str *out)
 		tm_str_addf(out, "<p class=\"alert\">This sweep is not complete%s. The figures below are of the runs that ended.</p>\n",
 			    !strcmp(s->state, "open") ? ": it is still running, or its owner died" : "");
 	tm_str_add(out, "</header>\n");
-	tiles(p, out);
+	if (is_replay(p))
+		page_replay_tiles(p->sweep, out);
+	else
+		tiles(p, out);
 	if (*p->note) {
 		tm_str_add(out, "<p class=\"alert\">Some pictures are missing: ");
 		text_html(out, p->note, 300);
@@ -170,10 +177,13 @@ static void banner(const struct page *p, struct tm_str *out)
 static void contents(const struct page *p, struct tm_str *out)
 {
 	tm_str_add(out, "<nav>");
+	if (is_replay(p))
+		tm_str_add(out, "<a href=\"#advice\">What follows</a> <a href=\"#results\">All settings</a> ");
 	for (size_t i = 0; i < p->section_n; i++)
 		if (p->sections[i].pictures.n)
 			tm_str_addf(out, "<a href=\"#%s\">%s</a> ", p->sections[i].plot->name, p->sections[i].plot->title);
-	tm_str_add(out, "<a href=\"#runs\">All runs</a> <a href=\"#findings\">What was noticed</a> ");
+	tm_str_add(out, is_replay(p) ? "<a href=\"#stranded\">What is stranded</a> <a href=\"#held\">Who held the peak</a> " :
+		   "<a href=\"#runs\">All runs</a> <a href=\"#findings\">What was noticed</a> ");
 	if (json_array_size(json_object_get(p->sweep->spec, "excluded")))
 		tm_str_add(out, "<a href=\"#excluded\">Left out by the spec</a> ");
 	tm_str_add(out, "<a href=\"#environment\">Where and with what</a> <a href=\"#again\">Again</a></nav>\n");
@@ -296,6 +306,7 @@ static void again(const struct page *p, struct tm_str *out)
 {
 	const struct draw_sweep *s = p->sweep;
 	const char *path = tm_json_str(s->spec, "path", NULL);
+	const char *command = tm_json_str(s->spec, "command", NULL);
 	struct tm_str text = TM_STR_INIT;
 	bool whole = true;
 
@@ -314,6 +325,10 @@ static void again(const struct page *p, struct tm_str *out)
 		text_html(out, text.s, 0);
 		tm_str_addc(out, '\n');
 	}
+	if (command) {
+		text_html(out, command, 0);
+		tm_str_addc(out, '\n');
+	}
 	tm_str_addf(out, "tidemark report %lld</pre>\n", (long long)s->id);
 	if (!whole)
 		tm_str_add(out, "<p>Other flags that the sweep was started with are not in this line.</p>\n");
@@ -322,8 +337,33 @@ static void again(const struct page *p, struct tm_str *out)
 	tm_str_free(&text);
 }
 
+static void end(const struct page *p, struct tm_str *out)
+{
+	tm_str_add(out, "<section>\n");
+	page_environment(p->sweep, out);
+	again(p, out);
+	tm_str_add(out, "</section>\n</main>\n</body>\n</html>\n");
+}
+
+/* What follows comes before the pictures that show why. */
+static void replay_write(const struct page *p, struct tm_str *out)
+{
+	head(p, out);
+	banner(p, out);
+	contents(p, out);
+	page_replay_advice(p->sweep, out);
+	page_replay_results(p->sweep, out);
+	sections(p, out);
+	page_replay_stranded(p->sweep, out);
+	end(p, out);
+}
+
 void page_write(const struct page *p, struct tm_str *out)
 {
+	if (is_replay(p)) {
+		replay_write(p, out);
+		return;
+	}
 	head(p, out);
 	banner(p, out);
 	contents(p, out);
@@ -335,8 +375,6 @@ void page_write(const struct page *p, struct tm_str *out)
 	tm_str_add(out, "</section>\n<section>\n");
 	page_findings(p->sweep, out);
 	page_excluded(p->sweep, out);
-	tm_str_add(out, "</section>\n<section>\n");
-	page_environment(p->sweep, out);
-	again(p, out);
-	tm_str_add(out, "</section>\n</main>\n</body>\n</html>\n");
+	tm_str_add(out, "</section>\n");
+	end(p, out);
 }

@@ -39,4 +39,25 @@ void page_findings(const struct draw_sweep *s, struct tm_str *out);      /* what
 void page_excluded(const struct draw_sweep *s, struct tm_str *out);
 void page_environment(const struct draw_sweep *s, struct tm_str *out);
 
+/* ---- parts of tables, for the pages' own ---------------------------------- */
+
+/* Column names are ours; from the number first_number on they stand to the right. */
+void page_table_head(struct tm_str *out, const char *const *names, size_t n, size_t first_number);
+void page_table_foot(struct tm_str *out);
+/* Other people's text, at most `max` characters; NULL, "" and NaN: a dash. */
+void page_cell_text(struct tm_str *out, const char *s, size_t max);
+void page_cell_bytes(struct tm_str *out, double v);
+void page_cell_count(struct tm_str *out, double v);
+/* A figure above the page; name is ours, of and detail are other people's. */
+void page_tile(struct tm_str *out, const char *name, const char *of, const char *value, const char *detail);
+
+/* ---- a sweep of replays (page_replay.c) ------------------------------------ */
+
+void page_replay_tiles(const struct draw_sweep *s, struct tm_str *out);
+/* What follows from it, in sentences. */
+void page_replay_advice(const struct draw_sweep *s, struct tm_str *out);
+void page_replay_results(const struct draw_sweep *s, struct tm_str *out);
+/* What keeps memory from being used, and who held the peak. */
+void page_replay_stranded(const struct draw_sweep *s, struct tm_str *out);
+
 #endif

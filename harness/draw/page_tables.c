@@ -15,7 +15,7 @@
 #define CELL_MAX_N 72
 #define FINDINGS_MAX 60
 
-static void cell_text(struct tm_str *out, const char *s, size_t max)
+void page_cell_text(struct tm_str *out, const char *s, size_t max)
 {
 	tm_str_add(out, "<td>");
 	if (s && *s)
@@ -32,7 +32,7 @@ static void number(struct tm_str *out, const char *s)
 	tm_str_add(out, "</td>");
 }
 
-static void cell_bytes(struct tm_str *out, double v)
+void page_cell_bytes(struct tm_str *out, double v)
 {
 	char text[32];
 
@@ -46,7 +46,7 @@ static void cell_seconds(struct tm_str *out, double v)
 	number(out, isnan(v) ? "–" : tm_duration_text(v, text));
 }
 
-static void cell_count(struct tm_str *out, double v)
+void page_cell_count(struct tm_str *out, double v)
 {
 	struct tm_str text = TM_STR_INIT;
 
@@ -55,7 +55,7 @@ static void cell_count(struct tm_str *out, double v)
 	tm_str_free(&text);
 }
 
-static void head(struct tm_str *out, const char *const *names, size_t n, size_t first_number)
+void page_table_head(struct tm_str *out, const char *const *names, size_t n, size_t first_number)
 {
 	tm_str_add(out, "<div class=\"scroll\"><table><thead><tr>");
 	for (size_t i = 0; i < n; i++)
@@ -63,7 +63,7 @@ static void head(struct tm_str *out, const char *const *names, size_t n, size_t 
 	tm_str_add(out, "</tr></thead><tbody>\n");
 }
 
-static void foot(struct tm_str *out)
+void page_table_foot(struct tm_str *out)
 {
 	tm_str_add(out, "</tbody></table></div>\n");
 }
@@ -119,10 +119,10 @@ static void run_row(const struct draw_sweep *s, const struct draw_run *run, bool
 	if (run->attempt > 1)
 		tm_str_addf(out, ", attempt %lld", (long long)run->attempt);
 	tm_str_add(out, "</td>");
-	cell_bytes(out, draw_metric(run, "mem.requested.peak"));
-	cell_bytes(out, draw_metric(run, "mem.allocated.peak"));
-	cell_bytes(out, draw_metric(run, "mem.reserved.peak"));
-	cell_count(out, draw_metric(run, "throughput.tokens"));
+	page_cell_bytes(out, draw_metric(run, "mem.requested.peak"));
+	page_cell_bytes(out, draw_metric(run, "mem.allocated.peak"));
+	page_cell_bytes(out, draw_metric(run, "mem.reserved.peak"));
+	page_cell_count(out, draw_metric(run, "throughput.tokens"));
 	cell_seconds(out, draw_metric(run, "step.median"));
 	cell_seconds(out, draw_metric_mad(run, "step.median"));
 	growth(out, draw_metric(run, "mem.growth"));
@@ -172,7 +172,7 @@ void page_runs(const struct draw_sweep *s, struct tm_str *out)
 			first = false;
 		}
 	}
-	foot(out);
+	page_table_foot(out);
 }
 
 /* ---- what stayed, and sentences for people ------------------------------ */
@@ -194,7 +194,7 @@ static void stayed(const struct draw_sweep *s, struct tm_str *out)
 
 	tm_str_add(out, "<h3>Memory that stayed</h3><p>Born after the first counted step and still held at the end: "
 		   "what grows, and who allocated it.</p>\n");
-	head(out, names, TM_ARRAY_N(names), 5);
+	page_table_head(out, names, TM_ARRAY_N(names), 5);
 	for (size_t i = 0; i < s->run_n && n < FINDINGS_MAX; i++) {
 		for (size_t k = 0; k < s->runs[i].event_n && n < FINDINGS_MAX; k++) {
 			const json_t *e = s->runs[i].events[k].json;
@@ -203,18 +203,18 @@ static void stayed(const struct draw_sweep *s, struct tm_str *out)
 				continue;
 			n++;
 			tm_str_add(out, "<tr>");
-			cell_text(out, s->configs[s->runs[i].config].shown, CELL_MAX_N);
-			cell_text(out, tm_json_str(e, "op", NULL), 40);
-			cell_text(out, tm_json_str(e, "phase", NULL), 24);
-			cell_text(out, tm_json_str(e, "name", NULL), 40);
-			cell_text(out, tm_json_str(e, "category", NULL), 24);
-			cell_count(out, tm_json_real(e, "blocks", NAN));
-			cell_bytes(out, tm_json_real(e, "bytes", NAN));
-			cell_count(out, tm_json_real(e, "steps", NAN));
+			page_cell_text(out, s->configs[s->runs[i].config].shown, CELL_MAX_N);
+			page_cell_text(out, tm_json_str(e, "op", NULL), 40);
+			page_cell_text(out, tm_json_str(e, "phase", NULL), 24);
+			page_cell_text(out, tm_json_str(e, "name", NULL), 40);
+			page_cell_text(out, tm_json_str(e, "category", NULL), 24);
+			page_cell_count(out, tm_json_real(e, "blocks", NAN));
+			page_cell_bytes(out, tm_json_real(e, "bytes", NAN));
+			page_cell_count(out, tm_json_real(e, "steps", NAN));
 			tm_str_add(out, "</tr>\n");
 		}
 	}
-	foot(out);
+	page_table_foot(out);
 }
 
 struct note { const char *text, *level; size_t n; const struct draw_run *first; };
@@ -310,14 +310,14 @@ void page_excluded(const struct draw_sweep *s, struct tm_str *out)
 	if (!json_array_size(list))
 		return;
 	tm_str_add(out, "<h2 id=\"excluded\">Left out by the spec</h2>\n");
-	head(out, names, TM_ARRAY_N(names), 2);
+	page_table_head(out, names, TM_ARRAY_N(names), 2);
 	json_array_foreach(list, i, e) {
 		tm_str_add(out, "<tr>");
-		cell_text(out, tm_json_str(e, "shown", NULL), CELL_MAX_N);
-		cell_text(out, tm_json_str(e, "why", NULL), 160);
+		page_cell_text(out, tm_json_str(e, "shown", NULL), CELL_MAX_N);
+		page_cell_text(out, tm_json_str(e, "why", NULL), 160);
 		tm_str_add(out, "</tr>\n");
 	}
-	foot(out);
+	page_table_foot(out);
 }
 
 static void pair(struct tm_str *out, const char *name, const char *value)
@@ -325,7 +325,7 @@ static void pair(struct tm_str *out, const char *name, const char *value)
 	if (!value || !*value)
 		return;
 	tm_str_addf(out, "<tr><th>%s</th>", name);
-	cell_text(out, value, 120);
+	page_cell_text(out, value, 120);
 	tm_str_add(out, "</tr>\n");
 }
 
@@ -356,7 +356,7 @@ static void rest(const json_t *env, struct tm_str *out)
 			tm_str_addn(&name, key, strlen(key) - (bytes ? strlen("_bytes") : 0));
 			text_html(out, name.s, 40);
 			tm_str_add(out, "</th>");
-			cell_text(out, text.s, 120);
+			page_cell_text(out, text.s, 120);
 			tm_str_add(out, "</tr>\n");
 		}
 		tm_str_free(&name);

@@ -32,6 +32,7 @@ struct plot {
 	const char *title;                /* heading and entry in the list of contents */
 	const char *question;             /* what it answers; the template draws it as the picture's title */
 	const char *reading;              /* how to read it, one or two sentences */
+	bool replay;                      /* of sweeps of replays; else of runs */
 	/* Appends its pictures; none where the sweep has no such data. 0, TM_ESTORE. */
 	int (*make)(const struct draw_sweep *s, struct pictures *out, struct tm_err *err);
 };

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* One word a plot: plot_NAME.c defines plot_NAME. */
-#define PLOTS(X) X(front) X(waterfall) X(map) X(category) X(timeline) X(steps) X(ops) X(loss)
+#define PLOTS(X) X(front) X(waterfall) X(map) X(category) X(timeline) X(steps) X(ops) X(loss) \
+	X(replay_course) X(replay_map)
 
 #define X(name) extern const struct plot plot_##name;
 PLOTS(X)

@@ -32,6 +32,7 @@ struct work {
 	size_t part_n;
 	struct section *sections;
 	size_t section_n;
+	bool replay;                      /* a sweep of replays has plots of its own */
 	struct report_outcome *out;
 	struct tm_err *err;
 };
@@ -254,7 +255,7 @@ static int section(struct work *w, const struct plot *plot, struct section *sec)
 	int rc = 0;
 
 	sec->plot = plot;
-	for (size_t i = 0; i < w->part_n && i < PARTS_MAX && !rc; i++)
+	for (size_t i = 0; i < w->part_n && i < PARTS_MAX && !rc && plot->replay == w->replay; i++)
 		rc = part(w, &w->parts[i], i, sec);
 	sec->drawn = tm_xcalloc(sec->pictures.n + 1, sizeof(*sec->drawn));
 	for (size_t i = 0; i < sec->pictures.n; i++) {
@@ -334,6 +335,7 @@ int report_make(const struct report_request *req, struct report_outcome *out, st
 	if (rc)
 		goto out;
 	w.dir = dir;
+	w.replay = !strcmp(s.kind, "replay");
 	w.part_n = draw_split(&s, &w.parts);
 	rc = subfolder(&w, "data");
 	if (!rc)

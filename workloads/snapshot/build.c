@@ -182,6 +182,12 @@ static bool kind_of_entry(const struct snap_build *b, const struct snap_value *v
 	return true;
 }
 
+/* A list of records, or (map) a dict of numbers. */
+static bool is_range(const struct snap_build *b, const struct snap_value *v, bool map)
+{
+	return v->tag == V_RANGE && (range_of(b, v->v)->kind == R_MAP) == map;
+}
+
 static int new_range(struct snap_build *b, enum snap_range_kind kind, size_t first, struct snap_value *list)
 {
 	if (b->ranges.n >= UINT32_MAX - 1 || !snap_array_room(&b->ranges, 1, sizeof(struct snap_range), &b->t.budget))
@@ -305,7 +311,7 @@ int snap_append(struct snap_build *b, size_t first)
 
 	if (!n)
 		return 0;
-	if (list->tag != V_LIST && list->tag != V_STACK && list->tag != V_RANGE && list->tag != V_JUNK)
+	if (list->tag != V_LIST && list->tag != V_STACK && !is_range(b, list, false) && list->tag != V_JUNK)
 		return snap_fail(b->in, b->err, snap_input_offset(b->in), "entries for a list, but there is %s", snap_value_name(b, list));
 	rc = changeable(b, list, "a list");
 	if (rc)
@@ -437,7 +443,7 @@ int snap_set(struct snap_build *b, size_t first)
 	if (!n)
 		return 0;
 	b->stack.n = first;
-	if ((dict->tag < V_DICT || dict->tag > V_TOP || dict->tag == V_LIST) && dict->tag != V_SKIPPED && dict->tag != V_RANGE)
+	if ((dict->tag < V_DICT || dict->tag > V_TOP || dict->tag == V_LIST) && dict->tag != V_SKIPPED && !is_range(b, dict, true))
 		return snap_fail(b->in, b->err, snap_input_offset(b->in), "items for a dict, but there is %s", snap_value_name(b, dict));
 	rc = changeable(b, dict, "a dict");
 	if (rc || dict->tag == V_SKIPPED)
@@ -450,7 +456,7 @@ int snap_set(struct snap_build *b, size_t first)
 		}
 	}
 	if (dict->tag == V_RANGE || !f->has) {
-		bool numbers = dict->tag == V_DICT || (dict->tag == V_RANGE && range_of(b, dict->v)->kind == R_MAP);
+		bool numbers = dict->tag == V_DICT || dict->tag == V_RANGE;
 
 		if (numbers && !f->has && set_numbers(b, dict, v, n, &rc))
 			tell_memo(b, dict);

@@ -124,14 +124,19 @@ static int unknown_op(struct machine *m, uint8_t op)
 
 /* ---- arguments of any length --------------------------------------------- */
 
+static bool may_have(const struct machine *m, size_t head, uint64_t n)
+{
+	return n <= UINT64_MAX - head && snap_input_may_have(m->in, head + n);
+}
+
 /* m->in->p is at the opcode; its n bytes of argument begin `head` bytes behind that. */
 static int long_argument(struct machine *m, size_t head, uint64_t n, const char *what)
 {
 	struct snap_input *in = m->in;
 
-	if (snap_input_may_have(in, head + n) && n <= SNAP_TEXT_MAX && snap_input_more(in, head + (size_t)n))
+	if (n <= SNAP_TEXT_MAX && snap_input_more(in, head + (size_t)n))
 		return 0;
-	if (!snap_input_may_have(in, head + n))
+	if (!may_have(m, head, n))
 		return FAIL(m, "%s of %llu bytes is announced, more than the file has left: it was cut short or is damaged",
 			    what, (unsigned long long)n);
 	return n > SNAP_TEXT_MAX ? 0 : snap_fail_end(in, m->b->err, what);
@@ -377,7 +382,7 @@ static int step(struct machine *m, uint8_t op)
 		rc = proto(m, (uint8_t)n);
 		break;
 	case OP_FRAME:
-		rc = snap_input_may_have(m->in, head + n) ? 0 :
+		rc = may_have(m, head, n) ? 0 :
 			FAIL(m, "a frame of %llu bytes is announced, more than the file has left: it was cut short or is damaged",
 			     (unsigned long long)n);
 		break;

@@ -282,7 +282,7 @@ static int block(struct snap_build *b, struct snap_value *value)
 		while (i < TM_ARRAY_N(states) && strcmp(states[i].name, state) != 0)
 			i++;
 		if (i == TM_ARRAY_N(states))
-			return snap_fail(b->in, b->err, snap_input_offset(b->in), "a block's state is `%.40s', expected active_allocated, active_pending_free or inactive", state);
+			return snap_fail(b->in, b->err, snap_input_offset(b->in), "a block's state is `%.40s`, expected active_allocated, active_pending_free or inactive", state);
 		block->state = (uint8_t)states[i].state;
 	}
 	if (!rc)

@@ -73,6 +73,11 @@ static void held_row(struct table *t, const struct replay_held *h, bool people)
 	table_row(t);
 }
 
+static double live(const struct replay_view *v, size_t file)
+{
+	return tm_json_real(json_object_get(v->replayed[file].recording, "state"), "allocated", NAN);
+}
+
 static void for_people(struct cli *cli, const struct replay_view *v, size_t a, size_t b, const struct replay_difference *d, struct tm_str *out)
 {
 	bool end = !strcmp(tm_json_str(json_object_get(v->replayed[a].recording, "held"), "at", ""), "end");
@@ -80,6 +85,8 @@ static void for_people(struct cli *cli, const struct replay_view *v, size_t a, s
 
 	tm_str_add(out, end ? "live at the end: " : "requested at the peak: ");
 	replay_difference_text(d, out);
+	if (!end && d->n && live(v, a) == live(v, b))
+		tm_str_add(out, "; what is live at the end is the same in both, so nothing of it stays");
 	tm_str_add(out, "\n\n");
 	table_column(t, "total", TABLE_TEXT);
 	table_column(t, "this", TABLE_BYTES);

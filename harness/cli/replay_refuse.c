@@ -60,11 +60,14 @@ static int option_strings(struct cli *cli, const struct replay_view *v)
 	for (size_t i = 0; i < v->setting_n; i++) {
 		const json_t *r = refusal(v, i);
 		struct tm_err err = { 0 };
+		const char *text;
 
 		if (!r || said_before(v, i))
 			continue;
-		rc = tm_fail(&err, TM_EINPUT, "%s%s", v->settings[i].conf ? "--conf: " : "the recording's own settings: ",
-			     tm_json_str(r, "refused", "refused"));
+		text = tm_json_str(r, "refused", "refused");
+		/* the worker calls it as a spec does */
+		text += tm_starts_with(text, "alloc_conf, ") ? strlen("alloc_conf, ") : 0;
+		rc = tm_fail(&err, TM_EINPUT, "%s, %s", v->settings[i].conf ? "--conf" : "the recording's own settings", text);
 		cli_print_error(cli, &err);
 		point_at(v->settings[i].conf ? v->settings[i].conf : tm_json_str(r, "conf", ""), tm_json_i64(r, "refused_at", -1));
 	}

@@ -84,9 +84,9 @@ static double no_setting_helps(const struct look *l, struct tm_str *out)
 	if (!l->limit.of || !(over > 0))
 		return -1;
 	if (request > total) {
-		tm_str_addf(out, "No allocator setting helps: one request of %s exceeds the %s of %s by %s.", tm_size_text(request, a),
-			    l->limit.of == REPLAY_BY_CAP && !(l->c->total_bytes > 0) ? "cap" : "card", tm_size_text(total, b),
-			    tm_size_text(request - total, d));
+		tm_str_addf(out, "No allocator setting helps: one request of %s exceeds %s of %s by %s.", tm_size_text(request, a),
+			    l->c->total_bytes > 0 ? "the card" : l->limit.of == REPLAY_BY_CAP ? "the cap" : "all that there was, a limit",
+			    tm_size_text(total, b), tm_size_text(request - total, d));
 		over = request - total;
 	} else {
 		tm_str_addf(out, "No allocator setting helps: %s have to live at once%s, and there are %s: short by %s however they are packed.",
@@ -240,8 +240,9 @@ static double stranded(const struct look *l, struct tm_str *out)
 			break;
 		tm_str_addf(out, "%s %.0f block%s of %s in all ", n++ ? ";" : ". What keeps it there:", tm_json_real(e, "blocks", 0),
 			    tm_json_real(e, "blocks", 0) == 1 ? "" : "s", tm_size_text(tm_json_real(e, "bytes", 0), a));
-		tm_str_addf(out, "%s%s hold%s %s in their segments", place(e) ? "from " : "without a recorded frame", place(e) ? place(e) : "",
-			    tm_json_real(e, "blocks", 0) == 1 ? "s" : "", tm_size_text(tm_json_real(e, "strands", 0), b));
+		tm_str_addf(out, "%s%s %s %s", place(e) ? "from " : "without a recorded frame", place(e) ? place(e) : "",
+			    tm_json_real(e, "blocks", 0) == 1 ? "holds in its segment" : "hold in their segments",
+			    tm_size_text(tm_json_real(e, "strands", 0), b));
 		if (workspace)
 			tm_str_addf(out, " (%s, kept once: no leak)", workspace);
 	}
@@ -492,7 +493,8 @@ static double harmful(const struct look *l, struct tm_str *out)
 	if (worst == REPLAY_NONE)
 		return -1;
 	replay_setting_text(l->c, worst, out);
-	tm_str_addf(out, " makes it worse: it needs %s more than ", tm_size_text(most, a));
+	tm_str_addf(out, " makes it worse: it %s %s more than ",
+		    json_is_number(json_object_get(l->c->results[worst], "min_cap")) ? "needs" : "reserves", tm_size_text(most, a));
 	replay_setting_text(l->c, ref, out);
 	if (n > 1)
 		tm_str_addf(out, "; so do%s %zu other setting%s, by less", n == 2 ? "es" : "", n - 1, n == 2 ? "" : "s");

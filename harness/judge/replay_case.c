@@ -275,8 +275,10 @@ void replay_headline(const struct replay_case *c, struct tm_str *out)
 		tm_str_add(out, "nothing was replayed: every option string was refused");
 	} else if (is_exact(c, base)) {
 		add_reserves(c, base, out);
-		tm_str_addf(out, "; %.4g %% of the addresses and %.4g %% of the segment events are as recorded",
-			    100 * real(c, base, "exact_address_share"), 100 * real(c, base, "exact_segment_share"));
+		tm_str_addf(out, "; %.6g %% of the addresses", 100 * real(c, base, "exact_address_share"));
+		if (isfinite(real(c, base, "exact_segment_share")))
+			tm_str_addf(out, " and %.6g %% of the segment events", 100 * real(c, base, "exact_segment_share"));
+		tm_str_add(out, " are as recorded");
 	} else if (limit.of && best == REPLAY_NONE) {
 		add_nothing_fits(c, &limit, out);
 	} else if (limit.of) {

@@ -70,7 +70,8 @@ static void count_halves(struct replay_difference *d)
 		const struct replay_held *h = &d->v[i];
 		int64_t more = h->blocks - h->other_blocks;
 
-		if (!(h->requested_bytes > 0) || !more || !both_hold(d, 2 * h->requested_bytes))
+		/* a single block may be half of something by chance */
+		if (!(h->requested_bytes > 0) || llabs(more) < 2 || !both_hold(d, 2 * h->requested_bytes))
 			continue;
 		d->half_blocks += more;
 		d->half_bytes += (double)more * h->requested_bytes;

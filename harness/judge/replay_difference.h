@@ -25,7 +25,7 @@ struct replay_difference {
 	struct replay_held *v; size_t n;  /* those that differ, largest difference first */
 	double bytes, other_bytes;        /* all that is held */
 	/*
-	 * Of the difference: blocks that only one of the two holds more of and
+	 * Of the difference: blocks of which one of the two holds at least two more and
 	 * that are half as large as blocks both hold, as 16-bit copies of fp32 tensors are.
 	 */
 	int64_t half_blocks; double half_bytes;

@@ -12,13 +12,13 @@ set xrange [0 : num(1)]
 set yrange [0 : top]
 set xlabel "event of the recording" textcolor rgb black
 set ylabel "memory (" . bytes_unit(power) . ")" textcolor rgb black
-set key at graph 0, screen 1 - 34 / H left top horizontal maxrows 8 samplen 1.6 Left reverse textcolor rgb black
+set key at graph 0, screen 1 - 34 / H left top horizontal samplen 1.6 Left reverse textcolor rgb black
 set style fill solid 1.0 noborder
 if (limit > 0) {
 	set arrow 1 from graph 0, first limit to graph 1, first limit nohead lc rgb red lw 1.2 dt (6, 4)
 }
 
-plot data using 1:($2 / scale) with fillsteps lc rgb "#a056b4e9" title columnheader(2), \
+plot data using 1:($2 / scale) with fillsteps lc rgb "#9fd3f0" title columnheader(2), \
 	data using 1:($3 / scale) with steps lc rgb soft lw 0.8 dt (2, 2) title columnheader(3), \
 	for [k = lines : 2 : -1] data using 1:(column(3 + k) / scale) with steps lc rgb int(num(5 + k)) lw 1.4 title columnheader(3 + k), \
 	data using 1:($4 / scale) with steps lc rgb black lw 2 title columnheader(4)

@@ -1,5 +1,5 @@
 # The segments of an allocator at one moment. num: rows, power of 1024, largest segment in bytes.
-# Columns: row, from, to (bytes), colour, state. Second file: row, label.
+# Columns: row, from, to (bytes, segments of a row beside each other), colour, state. Second file: row, label.
 rows = num(1)
 power = num(2)
 scale = bytes_scale(power)
@@ -7,7 +7,7 @@ scale = bytes_scale(power)
 set label 1 "Where does memory lie that cannot be used?" at screen 0.012, screen 1 - 18 / H left font "sans:Bold,15"
 set xrange [0 : num(3) / scale * 1.01]
 set yrange [rows - 0.4 : -0.6]
-set xlabel "offset in the segment (" . bytes_unit(power) . ")" textcolor rgb black
+set xlabel "bytes (" . bytes_unit(power) . ")" textcolor rgb black
 unset ytics
 set grid noy
 set border 1 lc rgb soft lw 1

@@ -115,13 +115,11 @@ static void failure(const json_t *r, struct tm_str *out)
 {
 	const json_t *f = json_object_get(r, "first_failure");
 	struct tm_str text = TM_STR_INIT;
-	char size[32];
 
 	if (json_is_true(json_object_get(r, "completes")))
 		tm_str_add(&text, "yes");
 	else
-		tm_str_addf(&text, "no: event %lld asked for %s", (long long)tm_json_i64(f, "index", 0),
-			    tm_size_text(tm_json_real(f, "request", 0), size));
+		tm_str_addf(&text, "no, event %lld", (long long)tm_json_i64(f, "index", 0));
 	page_cell_text(out, text.s, 60);
 	tm_str_free(&text);
 }
@@ -194,7 +192,7 @@ static void pinned(const json_t *list, struct tm_str *out)
 	page_table_foot(out);
 }
 
-/* "stream 0", "pool 0, 3": where the rest lies. */
+/* "stream 0", "the default pool", "pool 0, 3": where the rest lies. */
 static void places(const json_t *list, const char *name, struct tm_str *out)
 {
 	const json_t *e;
@@ -206,7 +204,9 @@ static void places(const json_t *list, const char *name, struct tm_str *out)
 
 		if (!(tm_json_real(e, "bytes", 0) > 0))
 			continue;
-		if (pool)
+		if (pool && !json_integer_value(json_array_get(pool, 0)) && !json_integer_value(json_array_get(pool, 1)))
+			tm_str_addf(&text, "the default %s", name);
+		else if (pool)
 			tm_str_addf(&text, "%s %lld, %lld", name, (long long)json_integer_value(json_array_get(pool, 0)),
 				    (long long)json_integer_value(json_array_get(pool, 1)));
 		else

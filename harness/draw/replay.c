@@ -81,6 +81,17 @@ void draw_replays_free(struct draw_replay_file *v, size_t n)
 	free(v);
 }
 
+/* Where all have the same cap it tells none apart. */
+static bool caps_differ(const struct draw_replay_file *f)
+{
+	double first = tm_json_real(json_array_get(f->settings, 0), "cap", 0);
+
+	for (size_t i = 1; i < f->n; i++)
+		if (tm_json_real(json_array_get(f->settings, i), "cap", 0) != first)
+			return true;
+	return false;
+}
+
 void draw_replay_setting(const struct draw_replay_file *f, size_t i, struct tm_str *out)
 {
 	const json_t *setting = json_array_get(f->settings, i);
@@ -91,6 +102,6 @@ void draw_replay_setting(const struct draw_replay_file *f, size_t i, struct tm_s
 		tm_str_add(out, "as recorded");
 	else
 		replay_setting_text(&f->c, i, out);
-	if (cap > 0)
+	if (cap > 0 && caps_differ(f))
 		tm_str_addf(out, ", cap %s", tm_size_text(cap, size));
 }

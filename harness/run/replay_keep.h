@@ -39,7 +39,7 @@ int replay_keep_sweep(const struct replay_keep *k, int64_t *sweep_id, struct tm_
  */
 json_t *replay_event(const json_t *recording, const json_t *result, bool whole_recording);
 #define REPLAY_COURSE_N 600
-#define REPLAY_SEGMENTS_N 48
+#define REPLAY_SEGMENTS_N 256
 /* A part of a segment smaller than this share of the largest segment joins its neighbour. */
 #define REPLAY_PART_SHARE (1 / 1024.0)
 

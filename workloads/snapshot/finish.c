@@ -328,10 +328,13 @@ static int take_blocks(struct finish *f, const struct snap_segment *from, struct
 
 static int take_segments(struct finish *f)
 {
-	struct snap_segment *all = (struct snap_segment *)f->b->segments.v + f->segments.first;
+	struct snap_segment *all = f->b->segments.v;
 	struct recording *r = f->r;
 	size_t n = 0, blocks = 0;
 
+	if (!f->segments.n)
+		return 0;
+	all += f->segments.first;
 	for (size_t i = 0; i < f->segments.n; i++) {
 		if (all[i].device != r->device)
 			continue;

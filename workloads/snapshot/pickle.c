@@ -412,7 +412,7 @@ static int run(struct machine *m)
 	int rc = 0;
 
 	while (!rc) {
-		const uint8_t *p = in->p, *end = in->end - OP_BYTES_MAX;
+		const uint8_t *p = in->p, *end = in->end - p < OP_BYTES_MAX ? p : in->end - OP_BYTES_MAX;
 		struct snap_value *top = (struct snap_value *)b->stack.v + b->stack.n;
 		const struct snap_value *room = (struct snap_value *)b->stack.v + b->stack.cap;
 		const uint64_t *memo = b->memo.v;
@@ -481,8 +481,10 @@ slow:
 int snap_pickle_read(struct snap_build *b, struct snap_value *result, int *protocol)
 {
 	struct machine m = { .b = b, .in = b->in };
-	int rc = run(&m);
+	int rc = snap_stack_room(b);
 
+	if (!rc)
+		rc = run(&m);
 	if (rc)
 		return rc;
 	*result = *snap_top(b);

@@ -1,5 +1,5 @@
 # What is reserved over a recording. num: events, power of 1024, largest value, limit
-# (0: none), lines, a colour for each.
+# (0: none), lines, a colour for each, rows of the key.
 # Columns: event, requested, allocated, reserved of each setting (empty in the rows of the others).
 power = num(2)
 scale = bytes_scale(power)
@@ -12,7 +12,7 @@ set xrange [0 : num(1)]
 set yrange [0 : top]
 set xlabel "event of the recording" textcolor rgb black
 set ylabel "memory (" . bytes_unit(power) . ")" textcolor rgb black
-set key at graph 0, screen 1 - 34 / H left top horizontal samplen 1.6 Left reverse textcolor rgb black
+set key at graph 0, screen 1 - 34 / H left top vertical maxrows int(num(6 + lines)) samplen 1.6 Left reverse textcolor rgb black
 set style fill solid 1.0 noborder
 if (limit > 0) {
 	set arrow 1 from graph 0, first limit to graph 1, first limit nohead lc rgb red lw 1.2 dt (6, 4)

@@ -119,29 +119,64 @@ static void failure(const json_t *r, struct tm_str *out)
 	if (json_is_true(json_object_get(r, "completes")))
 		tm_str_add(&text, "yes");
 	else
-		tm_str_addf(&text, "no, event %lld", (long long)tm_json_i64(f, "index", 0));
+		tm_str_addf(&text, "no,\302\240event\302\240%lld", (long long)tm_json_i64(f, "index", 0));
 	page_cell_text(out, text.s, 60);
 	tm_str_free(&text);
 }
 
-static void result_row(const struct draw_replay_file *f, size_t i, bool several, struct tm_str *out)
+/* Columns that would be empty are left out. */
+struct shape { bool files, caps, min_caps; };
+
+static struct shape shape_of(const struct draw_replay_file *files, size_t n)
+{
+	struct shape sh = { .files = n > 1 };
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < files[i].n; k++) {
+			sh.caps |= tm_json_real(json_array_get(files[i].settings, k), "cap", 0) > 0;
+			sh.min_caps |= tm_json_real(files[i].results[k], "min_cap", 0) > 0;
+		}
+	}
+	return sh;
+}
+
+static void result_head(const struct shape *sh, struct tm_str *out)
+{
+	const struct { const char *name; bool shown; } all[] = {
+		{ "file", sh->files }, { "setting", true }, { "completes", true }, { "cap", sh->caps }, { "reserved", true }, { "allocated", true },
+		{ "unused", true }, { "min. cap", sh->min_caps }, { "segments", true }, { "calls", true }, { "retries", true },
+	};
+	const char *names[TM_ARRAY_N(all)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < TM_ARRAY_N(all); i++)
+		if (all[i].shown)
+			names[n++] = all[i].name;
+	page_table_head(out, names, n, sh->files ? 3 : 2);
+}
+
+static void result_row(const struct shape *sh, const struct draw_replay_file *f, size_t i, struct tm_str *out)
 {
 	const json_t *r = f->results[i];
 	double min_cap = tm_json_real(r, "min_cap", 0), share = tm_json_real(r, "fragmentation_at_peak", NAN);
+	double cap = tm_json_real(json_array_get(f->settings, i), "cap", 0);
 	struct tm_str name = TM_STR_INIT, unused = TM_STR_INIT;
 
-	draw_replay_setting(f, i, &name);
+	draw_replay_name(f, i, &name);
 	if (!isnan(share))
 		tm_str_addf(&unused, "%.1f %%", 100 * share);
 	tm_str_add(out, "<tr>");
-	if (several)
+	if (sh->files)
 		page_cell_text(out, f->file, SETTING_N);
 	page_cell_text(out, name.s, SETTING_N);
 	failure(r, out);
+	if (sh->caps)
+		page_cell_bytes(out, cap > 0 ? cap : NAN);
 	page_cell_bytes(out, tm_json_real(r, "reserved_peak", NAN));
 	page_cell_bytes(out, tm_json_real(r, "allocated_peak", NAN));
 	tm_str_addf(out, "<td class=\"n\">%s</td>", unused.n ? unused.s : "–");
-	page_cell_bytes(out, min_cap > 0 ? min_cap : NAN);
+	if (sh->min_caps)
+		page_cell_bytes(out, min_cap > 0 ? min_cap : NAN);
 	page_cell_count(out, tm_json_real(r, "segments_peak", NAN));
 	page_cell_count(out, replay_calls(&f->c, i));
 	page_cell_count(out, tm_json_real(r, "retries", NAN));
@@ -152,18 +187,17 @@ static void result_row(const struct draw_replay_file *f, size_t i, bool several,
 
 void page_replay_results(const struct draw_sweep *s, struct tm_str *out)
 {
-	static const char *const names[] = { "file", "setting", "completes", "reserved", "allocated", "unused at peak", "min. cap", "segments",
-					     "driver calls", "retries" };
 	struct draw_replay_file *files;
-	size_t n = draw_replays(s, &files), skip = n > 1 ? 0 : 1;
+	size_t n = draw_replays(s, &files);
+	struct shape sh = shape_of(files, n);
 
-	tm_str_add(out, "<section>\n<h2 id=\"results\">All settings</h2>\n<p>Peaks over the whole recording. Unused at peak: the share of what was reserved that "
+	tm_str_add(out, "<section>\n<h2 id=\"results\">All settings</h2>\n<p>Peaks over the whole recording. Unused: the share of what was reserved that "
 		   "was in no block in use when most was reserved. Min. cap: the smallest limit, in steps of 2 MiB, under which the recording completes. "
-		   "Driver calls: segments taken and given back.</p>\n");
-	page_table_head(out, names + skip, TM_ARRAY_N(names) - skip, 3 - skip);
+		   "Calls of the driver: segments taken and given back.</p>\n");
+	result_head(&sh, out);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < files[i].n; k++)
-			result_row(&files[i], k, n > 1, out);
+			result_row(&sh, &files[i], k, out);
 	page_table_foot(out);
 	tm_str_add(out, "</section>\n");
 	draw_replays_free(files, n);

@@ -14,10 +14,15 @@
 
 #define FILES_MAX 4
 #define LINES_MAX 6                       /* more cannot be told apart */
-#define NAME_MAX_N 44
+#define NAME_MAX_N 40
+#define KEY_TWO_N 36                      /* names of at most this many characters stand in two columns */
+#define KEY_ROW_PX 19.5
 
+/* Of several caps the one the page is about. */
 static bool has_course(const struct draw_replay_file *f, size_t i)
 {
+	if (tm_json_real(json_array_get(f->settings, i), "cap", 0) != f->c.cap_bytes && i != f->base)
+		return false;
 	return json_array_size(json_object_get(json_object_get(f->events[i], "course"), "event")) > 1;
 }
 
@@ -67,9 +72,23 @@ static double line_rows(struct picture *p, const struct draw_replay_file *f, siz
 	return top;
 }
 
+/* Room for the key above the plotted area, in the rows that the template is told. */
+static size_t make_room(struct picture *p, const char *const *names, size_t n)
+{
+	size_t widest = 0, rows;
+
+	for (size_t i = 0; i < n; i++)
+		widest = text_length(names[i]) > widest ? text_length(names[i]) : widest;
+	rows = widest <= KEY_TWO_N ? (n + 1) / 2 : n;
+	p->height -= p->top;
+	p->top = 46 + (unsigned)((double)rows * KEY_ROW_PX);
+	p->height += p->top;
+	return rows;
+}
+
 static void fill(struct pictures *out, const struct draw_replay_file *f, unsigned number, bool named)
 {
-	size_t v[LINES_MAX], n = choose(f, v);
+	size_t v[LINES_MAX], n = choose(f, v), rows;
 	struct replay_limit limit = replay_limit(&f->c);
 	struct tm_str names[LINES_MAX];
 	const char *keys[LINES_MAX + 2] = { "requested", "allocated" };
@@ -85,13 +104,13 @@ static void fill(struct pictures *out, const struct draw_replay_file *f, unsigne
 		tsv_column(&p->data, k ? keys[k - 1] : "event", 0);
 	for (size_t k = 0; k < n; k++) {
 		tm_str_init(&names[k]);
-		draw_replay_setting(f, v[k], &names[k]);
+		draw_replay_name(f, v[k], &names[k]);
 		tsv_column(&p->data, names[k].s, NAME_MAX_N);
 		keys[k + 2] = names[k].s;
 	}
 	for (size_t k = 0; k < n; k++)
 		top = fmax(top, line_rows(p, f, v[k], k, n));
-	picture_key(p, keys, n + 2);
+	rows = make_room(p, keys, n + 2);
 	/* a limit far above everything would press the lines flat */
 	limit.bytes = limit.of && limit.bytes < 2 * top ? limit.bytes : 0;
 	top = fmax(top, limit.bytes);
@@ -102,6 +121,7 @@ static void fill(struct pictures *out, const struct draw_replay_file *f, unsigne
 	picture_arg(p, (double)n);
 	for (size_t k = 0; k < n; k++)
 		picture_arg(p, k ? picture_colours[k % 8] : 0);
+	picture_arg(p, (double)rows);
 	if (named)
 		tm_str_addf(&p->heading, "%s", f->file);
 	tm_str_addf(&p->caption, "What is reserved under %s%zu setting%s, one line each, over the %.0f events of the recording; filled: what the program asked for.",

@@ -47,6 +47,18 @@ static void add(struct draw_replay_file *f, const struct draw_run *run, const js
 		f->c.cap_bytes = tm_json_real(params, "cap", 0);
 }
 
+/* Under several caps the tightest is told of, so the recording's own settings under that one. */
+static size_t base_of(const struct draw_replay_file *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const json_t *setting = json_array_get(f->settings, i);
+
+		if (json_is_null(json_object_get(setting, "conf")) && tm_json_real(setting, "cap", 0) == f->c.cap_bytes)
+			return i;
+	}
+	return replay_base(&f->c);
+}
+
 size_t draw_replays(const struct draw_sweep *s, struct draw_replay_file **out)
 {
 	size_t n = 0;
@@ -64,7 +76,7 @@ size_t draw_replays(const struct draw_sweep *s, struct draw_replay_file **out)
 
 		f->c.settings = f->settings;
 		f->c.results = f->results;
-		f->base = replay_base(&f->c);
+		f->base = base_of(f);
 		f->best = replay_best(&f->c);
 	}
 	return n;
@@ -92,16 +104,20 @@ static bool caps_differ(const struct draw_replay_file *f)
 	return false;
 }
 
-void draw_replay_setting(const struct draw_replay_file *f, size_t i, struct tm_str *out)
+void draw_replay_name(const struct draw_replay_file *f, size_t i, struct tm_str *out)
 {
-	const json_t *setting = json_array_get(f->settings, i);
-	double cap = tm_json_real(setting, "cap", 0);
-	char size[32];
-
-	if (json_is_null(json_object_get(setting, "conf")))
+	if (json_is_null(json_object_get(json_array_get(f->settings, i), "conf")))
 		tm_str_add(out, "as recorded");
 	else
 		replay_setting_text(&f->c, i, out);
+}
+
+void draw_replay_setting(const struct draw_replay_file *f, size_t i, struct tm_str *out)
+{
+	double cap = tm_json_real(json_array_get(f->settings, i), "cap", 0);
+	char size[32];
+
+	draw_replay_name(f, i, out);
 	if (cap > 0 && caps_differ(f))
 		tm_str_addf(out, ", cap %s", tm_size_text(cap, size));
 }

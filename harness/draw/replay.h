@@ -20,6 +20,8 @@ struct draw_replay_file {
 size_t draw_replays(const struct draw_sweep *s, struct draw_replay_file **out);
 void draw_replays_free(struct draw_replay_file *v, size_t n);
 
+/* "expandable_segments:True", "as recorded"; appended. */
+void draw_replay_name(const struct draw_replay_file *f, size_t i, struct tm_str *out);
 /* "expandable_segments:True, cap 10.0 GiB": a setting as told to people, its cap where the file's settings differ in it; appended. */
 void draw_replay_setting(const struct draw_replay_file *f, size_t i, struct tm_str *out);
 

@@ -87,7 +87,7 @@ static int by_need(const void *a, const void *b)
 
 static void find_order(struct replay_view *v)
 {
-	size_t n = v->options->against ? v->file_n - 1 : v->file_n;
+	size_t n = v->options->against ? 1 : v->file_n;
 	struct ranked *r = tm_xcalloc(v->file_n + 1, sizeof *r);
 
 	v->order = tm_xcalloc(v->file_n + 1, sizeof *v->order);
@@ -119,7 +119,7 @@ static void states(struct cli *cli, const struct replay_view *v, struct tm_str *
 
 static int compare(struct cli *cli, const struct replay_view *v, struct tm_str *out)
 {
-	const struct replayed *other = &v->replayed[v->file_n - 1];
+	const struct replayed *other = &v->replayed[v->other];
 
 	if (!v->shown_n || !other->recording || other->code == TM_EINPUT)
 		return 0;                         /* why is said with the files */
@@ -165,7 +165,8 @@ static int replay(struct cli *cli, int argc, char **argv, struct replay_view *v)
 		char *other = (char *)o->against;
 
 		rc = replay_find_files(cli, 1, &other, v);
-		if (!rc && v->file_n != 2)
+		v->other = v->file_n - 1;
+		if (!rc && v->file_n > 2)
 			rc = tm_fail(&cli->err, TM_EUSAGE, "--against %.200s: one other file was expected", o->against);
 	}
 	v->detail &= v->file_n <= DETAIL_FILES;

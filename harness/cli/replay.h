@@ -32,7 +32,8 @@ struct replay_view {
 	bool exact, cold, detail, min_cap;
 	struct replay_setting *settings; size_t setting_n;
 	json_t *asked;                    /* the same, in the words of the protocol */
-	char **files; size_t file_n;      /* as found; with --against the other one is the last */
+	char **files; size_t file_n;      /* as found, each once */
+	size_t other;                     /* with --against: the file to compare with, maybe the same */
 	struct replayed *replayed;        /* one a file */
 	size_t *order;                    /* of the files that are shown, the worst first */
 	size_t shown_n;
@@ -65,7 +66,7 @@ void replay_page(struct cli *cli, const struct replay_view *v, struct tm_str *ou
 /* The table alone, for CSV and Markdown. */
 void replay_table(struct cli *cli, const struct replay_view *v, struct tm_str *out);
 void replay_json(struct cli *cli, const struct replay_view *v, struct tm_str *out);
-/* The first file against the last. */
+/* The first file against the other. */
 void replay_against(struct cli *cli, const struct replay_view *v, struct tm_str *out);
 /* What a file without history shows: its state, and what to record next time. */
 void replay_state(struct cli *cli, const struct replay_view *v, size_t file, struct tm_str *out);

@@ -128,7 +128,7 @@ static void for_programs(struct cli *cli, const struct replay_view *v, size_t a,
 
 void replay_against(struct cli *cli, const struct replay_view *v, struct tm_str *out)
 {
-	size_t a = 0, b = v->file_n - 1;
+	size_t a = 0, b = v->other;
 	struct replay_difference d;
 
 	replay_difference(json_object_get(v->replayed[a].recording, "held"), json_object_get(v->replayed[b].recording, "held"), &d);

@@ -179,7 +179,14 @@ static void row(struct table *t, const struct shape *sh, const struct replay_vie
 	table_row(t);
 }
 
-/* Equal in every figure that is shown to the first row, the recording's own: of a grid not worth a line. */
+static bool same_member(const json_t *a, const json_t *b, const char *key)
+{
+	const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
+
+	return x && y ? json_equal(x, y) : x == y;
+}
+
+/* Equal in every figure that is shown to a row before it: of a grid not worth a line. */
 static bool is_inert(const struct replay_view *v, size_t file, size_t i)
 {
 	static const char *const keys[] = { "completes", "reserved_peak", "allocated_peak", "active_peak", "inactive_split_peak", "segments_peak",
@@ -190,7 +197,7 @@ static bool is_inert(const struct replay_view *v, size_t file, size_t i)
 		bool same = replay_is_row(v, file, k) && v->settings[k].cap_bytes == v->settings[i].cap_bytes;
 
 		for (size_t n = 0; n < TM_ARRAY_N(keys) && same; n++)
-			same = json_equal(json_object_get(results[i], keys[n]), json_object_get(results[k], keys[n]));
+			same = same_member(results[i], results[k], keys[n]);
 		if (same)
 			return true;
 	}

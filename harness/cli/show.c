@@ -239,7 +239,7 @@ static void planned(struct page *p)
 /* These have a section of their own or are made for plots. */
 static bool is_shown_elsewhere(const json_t *event)
 {
-	static const char *const kinds[] = { "peak", "live", "timeline", "mem", "grad", "op", "hello", "result" };
+	static const char *const kinds[] = { "peak", "live", "timeline", "mem", "grad", "op", "hello", "result", "replay" };
 
 	for (size_t i = 0; i < TM_ARRAY_N(kinds); i++)
 		if (page_is_event(event, kinds[i]))
@@ -363,9 +363,14 @@ static void command(const json_t *run, struct tm_str *out)
 	struct spec_measure measure;
 	struct tm_str params = TM_STR_INIT;
 	bool measured = measure_of(run, &measure);
+	const json_t *whole = json_object_get(page_at(run, "sweep", "spec"), "command");
 
 	tm_json_canonical(json_object_get(config, "params"), &params);
-	command_line_of(cli_describe(), tm_json_str(config, "workload", ""), params.s, measured ? &measure : NULL, out);
+	/* a sweep that is one command, as a replay, says so itself */
+	if (json_is_string(whole))
+		tm_str_add(out, json_string_value(whole));
+	else
+		command_line_of(cli_describe(), tm_json_str(config, "workload", ""), params.s, measured ? &measure : NULL, out);
 	tm_str_free(&params);
 }
 

@@ -9,13 +9,7 @@
 
 const json_t *param_description(const char *workload, const char *param)
 {
-	const json_t *params = json_object_get(describe_workload(cli_describe(), workload), "params"), *p;
-	size_t i;
-
-	json_array_foreach((json_t *)params, i, p)
-		if (strcmp(tm_json_str(p, "name", ""), param) == 0)
-			return p;
-	return NULL;
+	return describe_param(cli_describe(), workload, param);
 }
 
 void param_text(const json_t *about, const json_t *v, struct tm_str *out)

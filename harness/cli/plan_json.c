@@ -2,7 +2,6 @@
 #include "cli/plan_view.h"
 
 #include "base/json.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,10 +67,8 @@ static json_t *advice_json(const struct advice *a)
 static json_t *row_json(const struct plan_view *view, const struct plan_row *row)
 {
 	const struct spec_point *p = &view->spec->points[row->point];
-	json_t *o = json_object(), *params = NULL;
+	json_t *o = json_object(), *params = spec_point_params(p);
 
-	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
-		BUG("point %zu is no JSON", row->point);
 	for (size_t k = 0; k < view->spec->varying_n; k++)
 		json_object_set(o, view->spec->varying[k], json_object_get(params, view->spec->varying[k]));
 	json_object_set_new(o, "point", json_integer((json_int_t)row->point + 1));

@@ -33,15 +33,6 @@ struct search {
 
 /* ---- which values ---------------------------------------------------------------- */
 
-static json_t *params_of(const struct spec_point *p)
-{
-	json_t *params = NULL;
-
-	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
-		BUG("the parameters of %s are no JSON", p->label);
-	return params;
-}
-
 static bool is_size(const json_t *about)
 {
 	return !strcmp(tm_json_str(about, "type", ""), "size");
@@ -102,7 +93,7 @@ static int look_at_axis(struct search *s, const struct spec *spec, int64_t *star
 	*start = 0;
 	for (size_t i = 0; i < spec->n; i++) {
 		const json_t *about = param_description(spec->points[i].workload, s->param);
-		json_t *params = params_of(&spec->points[i]);
+		json_t *params = spec_point_params(&spec->points[i]);
 		int64_t v = tm_json_i64(params, s->param, 0);
 
 		known |= is_countable(about);
@@ -203,7 +194,7 @@ static int check_alone(struct search *s, const struct request *r, const char *sp
 
 static char *with_value(const struct search *s, const struct spec_point *p, int64_t value)
 {
-	json_t *params = params_of(p);
+	json_t *params = spec_point_params(p);
 	struct tm_str text = TM_STR_INIT;
 
 	json_object_set_new(params, s->param, json_integer(value));
@@ -283,7 +274,7 @@ static struct largest_range range_of(const struct search *s, const struct spec_p
 {
 	const json_t *about = param_description(p->workload, s->param);
 	double min = tm_json_real(about, "min", 1), max = tm_json_real(about, "max", 1e9);
-	json_t *params = params_of(p);
+	json_t *params = spec_point_params(p);
 	int64_t start = tm_json_i64(params, s->param, 0);
 	struct largest_range r = { .step = s->step };
 
@@ -339,7 +330,7 @@ static void add_row(struct search *s, size_t i, bool people, bool cards, bool wo
 	const struct plan_row *row = row_of(s, i);
 	const struct spec_point *p = &s->spec->points[row->point];
 	const json_t *about = param_description(p->workload, s->param);
-	json_t *params = params_of(p), *best = json_integer(l->value), *next = json_integer(l->next ? l->next->value : 0);
+	json_t *params = spec_point_params(p), *best = json_integer(l->value), *next = json_integer(l->next ? l->next->value : 0);
 	char text[64];
 
 	table_int(t, (int64_t)row->point + 1);

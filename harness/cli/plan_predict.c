@@ -43,12 +43,9 @@ static int add_target(struct cli *cli, struct plan_view *view, const char *name,
 
 static char *device_of(const struct spec_point *p)
 {
-	json_t *params = NULL;
-	char *device;
+	json_t *params = spec_point_params(p);
+	char *device = tm_xstrdup(tm_json_str(params, "device", ""));
 
-	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
-		BUG("the parameters of %s are no JSON", p->label);
-	device = tm_xstrdup(tm_json_str(params, "device", ""));
 	json_decref(params);
 	return device;
 }

@@ -2,7 +2,6 @@
 #include "cli/plan_view.h"
 
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/num.h"
 #include "cli/param_text.h"
 
@@ -111,10 +110,8 @@ static void figure_cells(struct table *t, const struct shape *sh, const struct p
 static void point_cells(struct table *t, const struct shape *sh, const struct plan_view *view, const struct plan_row *row)
 {
 	const struct spec_point *p = &view->spec->points[row->point];
-	json_t *params = NULL;
+	json_t *params = spec_point_params(p);
 
-	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
-		BUG("point %zu is no JSON", row->point);
 	table_int(t, (int64_t)row->point + 1);
 	if (sh->workloads)
 		table_text(t, p->workload);

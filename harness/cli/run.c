@@ -40,12 +40,11 @@ static int parse_progress(struct cli *cli, const char *text, enum run_progress *
 static int check_devices(struct cli *cli, const struct spec *spec)
 {
 	for (size_t i = 0; spec && i < spec->n; i++) {
-		json_t *params = NULL;
-		const char *device;
-		int rc = tm_json_parse(spec->points[i].params, strlen(spec->points[i].params), &params, &cli->err);
+		json_t *params = spec_point_params(&spec->points[i]);
+		const char *device = tm_json_str(params, "device", "");
+		int rc = 0;
 
-		device = tm_json_str(params, "device", "");
-		if (!rc && tm_starts_with(device, "plan:"))
+		if (tm_starts_with(device, "plan:"))
 			rc = tm_fail(&cli->err, TM_ESPEC, "device %.100s computes nothing, so there is nothing to run (point %zu); "
 				     "`tidemark plan` with the same spec and flags tells what a run would take there", device, i + 1);
 		json_decref(params);

@@ -23,32 +23,12 @@ struct equals_member {
 
 /* ---- who belongs together ------------------------------------------------------ */
 
-static bool uses_device(const json_t *workload)
-{
-	const json_t *uses = json_object_get(workload, "uses");
-
-	for (size_t i = 0; i < json_array_size(uses); i++)
-		if (!strcmp(json_string_value(json_array_get(uses, i)), "device"))
-			return true;
-	return false;
-}
-
 /* Only our own operators promise bits; a program of exec on a CPU promises nothing. */
 static bool is_deterministic(const struct describe *d, const char *workload, const json_t *params)
 {
-	if (!uses_device(describe_workload(d, workload)))
+	if (!describe_uses(d, workload, "device"))
 		return false;
 	return !strcmp(tm_json_str(params, "device", ""), "cpu") || json_is_true(json_object_get(params, "deterministic"));
-}
-
-static const json_t *described_param(const struct describe *d, const char *workload, const char *name)
-{
-	const json_t *list = json_object_get(describe_workload(d, workload), "params");
-
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (!strcmp(tm_json_str(json_array_get(list, i), "name", ""), name))
-			return json_array_get(list, i);
-	return NULL;
 }
 
 static size_t count_defaults(const struct describe *d, const char *workload, const json_t *params)
@@ -59,7 +39,7 @@ static size_t count_defaults(const struct describe *d, const char *workload, con
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_object_get(params, names[i]);
 
-		same += !v || json_equal(v, json_object_get(described_param(d, workload, names[i]), "default"));
+		same += !v || json_equal(v, json_object_get(describe_param(d, workload, names[i]), "default"));
 	}
 	return same;
 }
@@ -245,12 +225,12 @@ static const json_t *value_of(const struct describe *d, const struct equals_memb
 {
 	const json_t *v = json_object_get(m->params, name);
 
-	return v ? v : json_object_get(described_param(d, m->workload, name), "default");
+	return v ? v : json_object_get(describe_param(d, m->workload, name), "default");
 }
 
 static void add_value(const struct describe *d, const struct equals_member *m, const char *name, struct tm_str *out)
 {
-	const json_t *about = described_param(d, m->workload, name), *v = value_of(d, m, name);
+	const json_t *about = describe_param(d, m->workload, name), *v = value_of(d, m, name);
 	char size[32];
 
 	tm_str_addf(out, "%s%s: ", out->n ? ", " : "", name);

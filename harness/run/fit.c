@@ -119,18 +119,9 @@ void fit_judge(const json_t *answer, const json_t *card, uint64_t cap_bytes, con
 
 /* ---- planning for a card ------------------------------------------------------------ */
 
-static json_t *params_of(const struct spec_point *p)
-{
-	json_t *params = NULL;
-
-	if (tm_json_parse(p->params, strlen(p->params), &params, NULL))
-		BUG("the parameters of %s are no JSON", p->label ? p->label : p->workload);
-	return params;
-}
-
 uint64_t fit_cap(const struct spec_point *p)
 {
-	json_t *params = params_of(p);
+	json_t *params = spec_point_params(p);
 	int64_t cap = tm_json_i64(params, "cap", 0);
 
 	json_decref(params);
@@ -144,7 +135,7 @@ uint64_t fit_cap(const struct spec_point *p)
  */
 static char *pressed_params(const struct spec_point *p, const struct fit *f)
 {
-	json_t *params = params_of(p);
+	json_t *params = spec_point_params(p);
 	struct tm_str text = TM_STR_INIT;
 
 	if (!strstr(tm_json_str(params, "alloc_conf", ""), "garbage_collection_threshold")) {

@@ -43,23 +43,13 @@ static void key_of(const struct sweep_item *item, struct tm_str *out)
 	tm_str_add(out, item->params);
 }
 
-static bool uses_device(const struct describe *d, const char *workload)
-{
-	const json_t *uses = json_object_get(describe_workload(d, workload), "uses");
-
-	for (size_t i = 0; i < json_array_size(uses); i++)
-		if (!strcmp(json_string_value(json_array_get(uses, i)), "device"))
-			return true;
-	return false;
-}
-
 /* A card's plan has its workspaces and its driver to get right; the CPU's is the run's to the byte. */
 static bool is_plannable(const struct describe *d, const struct sweep_item *item)
 {
 	json_t *params = NULL;
 	bool cpu;
 
-	if (!uses_device(d, item->workload) || tm_json_parse(item->params, strlen(item->params), &params, NULL))
+	if (!describe_uses(d, item->workload, "device") || tm_json_parse(item->params, strlen(item->params), &params, NULL))
 		return false;
 	cpu = !strcmp(tm_json_str(params, "device", ""), "cpu");
 	json_decref(params);

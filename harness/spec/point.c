@@ -2,6 +2,7 @@
 #include "spec/expand.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,6 +130,15 @@ void point_params(const struct cand *c, struct tm_str *out)
 	for (size_t k = 0; k < c->w->n; k++)
 		add_member(out, c->w->p[c->w->sorted[k]].name, c->v[c->w->sorted[k]]->json);
 	tm_str_addc(out, '}');
+}
+
+json_t *spec_point_params(const struct spec_point *point)
+{
+	json_t *params = NULL;
+
+	if (tm_json_parse(point->params, strlen(point->params), &params, NULL))
+		BUG("the parameters of %s are no JSON", point->label ? point->label : point->workload);
+	return params;
 }
 
 void point_shown(const struct wdef *w, const struct value *const *v, const char *const *names, size_t n, struct tm_str *out)

@@ -201,6 +201,26 @@ const json_t *describe_workload(const struct describe *d, const char *name)
 	return w ? w->json : NULL;
 }
 
+const json_t *describe_param(const struct describe *d, const char *workload, const char *name)
+{
+	const json_t *params = json_object_get(describe_workload(d, workload), "params");
+
+	for (size_t i = 0; i < json_array_size(params); i++)
+		if (!strcmp(tm_json_str(json_array_get(params, i), "name", ""), name))
+			return json_array_get(params, i);
+	return NULL;
+}
+
+bool describe_uses(const struct describe *d, const char *workload, const char *what)
+{
+	const json_t *uses = json_object_get(describe_workload(d, workload), "uses");
+
+	for (size_t i = 0; i < json_array_size(uses); i++)
+		if (!strcmp(json_string_value(json_array_get(uses, i)), what))
+			return true;
+	return false;
+}
+
 int schema_param(const struct wdef *w, const char *name)
 {
 	for (size_t i = 0; i < w->n; i++)

@@ -23,6 +23,10 @@ void describe_free(struct describe *d);
 const json_t *describe_json(const struct describe *d);
 const char *describe_hash(const struct describe *d);             /* 64 hex digits */
 const json_t *describe_workload(const struct describe *d, const char *name);   /* NULL: none */
+/* An entry of the workload's `params`; NULL: it has none of that name. */
+const json_t *describe_param(const struct describe *d, const char *workload, const char *name);
+/* Whether the workload lists `what` ("device", "memory") among what it uses. */
+bool describe_uses(const struct describe *d, const char *workload, const char *what);
 
 /*
  * SHA-256 of what decides a run's losses: workload and non-default parameters
@@ -77,6 +81,8 @@ struct spec_point {
 	struct spec_measure measure;      /* `memory` and `speed` passes may differ by point */
 	unsigned line, column;            /* of the axis or include it came from */
 };
+/* `params` as an object, new. */
+json_t *spec_point_params(const struct spec_point *point);
 
 struct spec_excluded {
 	char *shown, *why;                /* the point and the reason given in the spec */

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "judge/plan_peak.h"
 #include "judge/rules.h"
 
 #include <math.h>
@@ -19,20 +20,10 @@
 
 /* ---- figures of a plan ------------------------------------------------------------ */
 
-static const json_t *run_peak(const json_t *answer)
-{
-	const json_t *peaks = json_object_get(answer, "peaks");
-
-	for (size_t i = 0; i < json_array_size(peaks); i++)
-		if (!strcmp(tm_json_str(json_array_get(peaks, i), "name", ""), "run"))
-			return json_array_get(peaks, i);
-	return NULL;
-}
-
 /* False: refused, or nothing to plan. */
 static bool read_figures(const json_t *answer, double limit_bytes, struct advice_figures *out)
 {
-	const json_t *peak = run_peak(answer), *flops = json_object_get(answer, "flops");
+	const json_t *peak = plan_peak(answer, "run"), *flops = json_object_get(answer, "flops");
 
 	if (!peak || !(tm_json_real(peak, "reserved", 0) > 0))
 		return false;
@@ -138,7 +129,7 @@ static void round_init(struct round *r, const struct advice_ask *ask, const json
 		       const struct advice_figures *now)
 {
 	*r = (struct round){ .ask = ask, .rule = tm_xcalloc(rules_n, sizeof *r->rule), .questions = json_array() };
-	r->now = (struct sight){ .workload = ask->workload, .params = params, .answer = answer, .peak = run_peak(answer), .now = *now };
+	r->now = (struct sight){ .workload = ask->workload, .params = params, .answer = answer, .peak = plan_peak(answer, "run"), .now = *now };
 	for (size_t k = 0; k < rules_n; k++)
 		tm_str_init(&r->rule[k].why);
 }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "judge/plan_peak.h"
 
 #include <string.h>
 
@@ -200,20 +201,11 @@ static void reserve_tries(const struct sight *s, struct trials *t)
 	try_text(t, "allocator", "raw", NUMBERS_SAME);
 }
 
-static const json_t *peak_of(const struct sight *s, const char *name)
-{
-	const json_t *peaks = json_object_get(s->answer, "peaks");
-
-	for (size_t i = 0; i < json_array_size(peaks); i++)
-		if (!strcmp(tm_json_str(json_array_get(peaks, i), "name", ""), name))
-			return json_array_get(peaks, i);
-	return NULL;
-}
-
 /* What is only needed once need not stay reserved, if the allocator can give it back. */
 static bool first_step_sees(const struct sight *s, struct tm_str *why)
 {
-	double first = tm_json_real(peak_of(s, "first step"), "allocated", 0), later = tm_json_real(peak_of(s, "steady"), "allocated", 0);
+	double first = tm_json_real(plan_peak(s->answer, "first step"), "allocated", 0);
+	double later = tm_json_real(plan_peak(s->answer, "steady"), "allocated", 0);
 	char a[32], b[32];
 
 	if (later <= 0 || first < s->now.allocated_bytes || first < 1.05 * later)

@@ -3,21 +3,12 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "judge/plan_peak.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-const json_t *fit_peak(const json_t *answer, const char *name)
-{
-	const json_t *peaks = json_object_get(answer, "peaks");
-
-	for (size_t i = 0; i < json_array_size(peaks); i++)
-		if (!strcmp(tm_json_str(json_array_get(peaks, i), "name", ""), name))
-			return json_array_get(peaks, i);
-	return NULL;
-}
 
 /*
  * Of load, first step and steady the earliest that reaches the largest value:
@@ -29,7 +20,7 @@ static const json_t *heaviest(const json_t *answer, const char *key)
 	const json_t *best = NULL;
 
 	for (size_t i = 0; i < 3; i++) {
-		const json_t *p = fit_peak(answer, marks[i]);
+		const json_t *p = plan_peak(answer, marks[i]);
 
 		if (p && (!best || tm_json_real(p, key, 0) > tm_json_real(best, key, 0)))
 			best = p;
@@ -96,7 +87,7 @@ void fit_judge(const json_t *answer, const json_t *card, uint64_t cap_bytes, con
 
 	memset(f, 0, sizeof *f);
 	f->requested = f->allocated = f->reserved = f->device = NAN;
-	f->peak = fit_peak(answer, "run");
+	f->peak = plan_peak(answer, "run");
 	if (!f->peak) {
 		f->why = refused ? tm_json_str(refused, "text", "the workload refuses it") : tm_json_str(answer, "unplanned", "nothing was planned");
 		return;
@@ -154,7 +145,7 @@ static char *pressed_params(const struct spec_point *p, const struct fit *f)
 static void take_pressed(struct fitted *v, json_t *pressed)
 {
 	json_t *oom = json_object_get(pressed, "oom");
-	const json_t *run = fit_peak(pressed, "run");
+	const json_t *run = plan_peak(pressed, "run");
 
 	if (!run)
 		return;
@@ -324,7 +315,7 @@ static const char *category_text(const char *category)
 
 void fit_dominant_text(const json_t *answer, struct tm_str *out)
 {
-	const json_t *run = fit_peak(answer, "run"), *live = json_object_get(answer, "live"), *most = NULL;
+	const json_t *run = plan_peak(answer, "run"), *live = json_object_get(answer, "live"), *most = NULL;
 	const char *name, *largest = NULL;
 	double sum = 0, bytes = 0;
 	json_t *v;

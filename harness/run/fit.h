@@ -54,8 +54,6 @@ uint64_t fit_cap(const struct spec_point *point);
 
 /* answer: of plan_points; card: as it was asked with (may be NULL); cap 0: none. */
 void fit_judge(const json_t *answer, const json_t *card, uint64_t cap_bytes, const struct spec_measure *measure, struct fit *out);
-/* By name among the answer's peaks; NULL: none. */
-const json_t *fit_peak(const json_t *answer, const char *name);
 /* The tighter limit; NULL where there is none. */
 const struct fit_limit *fit_tight(const struct fit *f);
 /* Bytes that are left there; NAN without a limit. */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "judge/plan_difference.h"
+#include "judge/plan_peak.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -108,7 +109,7 @@ const json_t *foresee(struct foresight *f, const struct sweep_item *items, size_
 		plan = json_object_get(f->plans, key.s);
 	}
 	tm_str_free(&key);
-	return fit_peak(plan, "run") ? plan : NULL;
+	return plan_peak(plan, "run") ? plan : NULL;
 }
 
 /* ---- what differs ------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ static void peaks_text(const json_t *plan, const struct collect *c, bool whole, 
 	size_t n = 0;
 
 	for (size_t i = 0; i < TM_ARRAY_N(order); i++) {
-		const json_t *planned = fit_peak(plan, order[i]);
+		const json_t *planned = plan_peak(plan, order[i]);
 		json_t *seen = planned && (whole || i < 2) ? reported(c, "peak", order[i]) : NULL;
 
 		for (size_t k = 0; seen && k < TM_ARRAY_N(keys); k++)
@@ -173,7 +174,7 @@ static void add_values(const json_t *plan, struct figures *f)
 	static const struct { const char *metric, *key; } values[] = {
 		{ "plan.requested.peak", "requested" }, { "plan.allocated.peak", "allocated" }, { "plan.reserved.peak", "reserved" },
 	};
-	const json_t *run = fit_peak(plan, "run");
+	const json_t *run = plan_peak(plan, "run");
 
 	for (size_t i = 0; i < TM_ARRAY_N(values); i++)
 		figures_add(f, (struct store_value){ .metric = values[i].metric, .v = tm_json_real(run, values[i].key, NAN), .n = 1 });

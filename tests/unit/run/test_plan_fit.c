@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "judge/plan_peak.h"
 #include "run/fit.h"
 
 #include <math.h>
@@ -136,7 +137,7 @@ static void many_points_keep_their_order(void **state)
 	assert_ok(plan_points(&ask, points, 131, &answers, &err), &err);
 	assert_int_equal(json_array_size(answers), 131);
 	for (size_t i = 0; i < 131; i++) {
-		assert_int_equal(tm_json_i64(fit_peak(json_array_get(answers, i), "run"), "reserved", 0), (int64_t)(i + 10) * MIB);
+		assert_int_equal(tm_json_i64(plan_peak(json_array_get(answers, i), "run"), "reserved", 0), (int64_t)(i + 10) * MIB);
 		assert_null(json_object_get(json_array_get(answers, i), "unplanned"));
 		free(points[i].params);
 	}
@@ -309,7 +310,7 @@ static void one_set_of_parameters_is_planned_alike(void **state)
 
 	(void)state;
 	assert_ok(plan_params(&ask, "gpt", params, &measure, &answer, &err), &err);
-	assert_int_equal(tm_json_i64(fit_peak(answer, "run"), "reserved", 0), 77 * MIB);
+	assert_int_equal(tm_json_i64(plan_peak(answer, "run"), "reserved", 0), 77 * MIB);
 	json_decref(answer);
 	json_decref(params);
 }

@@ -76,6 +76,9 @@ int draw_steps(const struct draw_sweep *s, const struct draw_run *run, double **
 /* Losses of every step, warm-up included, NaN where a step has none; *n = 0 where there are none. To be freed. */
 int draw_losses(const struct draw_sweep *s, const struct draw_run *run, double **out, size_t *n, struct tm_err *err);
 
+/* The workload's parameters as described, a list, and one of them; NULL where nobody says. */
+const json_t *draw_params(const struct draw_sweep *s, const char *workload);
+const json_t *draw_param(const struct draw_sweep *s, const char *workload, const char *name);
 /*
  * A parameter's value as in a spec: a word, a number, a size or duration with
  * its unit where the description knows it for one ("–": absent).

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The configurations of one workload, and their runs with indices that fit. */
+/* SIZE_MAX: it belongs to another part. */
 static size_t index_of(const struct draw_sweep *t, int64_t config_id)
 {
 	for (size_t k = 0; k < t->config_n; k++)
@@ -14,6 +14,7 @@ static size_t index_of(const struct draw_sweep *t, int64_t config_id)
 	return SIZE_MAX;
 }
 
+/* The configurations of one workload, and their runs with indices that fit. */
 static void fill(struct draw_part *part, const struct draw_sweep *s)
 {
 	struct draw_sweep *t = &part->sweep;

@@ -33,17 +33,9 @@ static bool same(const json_t *a, const json_t *b)
 	return a == b || (a && b && json_equal(a, b));
 }
 
-/* The workload's parameters as described, with their defaults; NULL where nobody says. */
-static const json_t *described(const struct draw_sweep *s, const char *workload)
+static const char *workload_of(const struct group *g)
 {
-	const json_t *workloads = json_object_get(s->describe, "workloads");
-	json_t *w;
-	size_t i;
-
-	json_array_foreach((json_t *)workloads, i, w)
-		if (!strcmp(tm_json_str(w, "name", ""), workload))
-			return json_object_get(w, "params");
-	return NULL;
+	return g->s->configs[g->member[0]].workload;
 }
 
 static bool differs(const struct group *g, const char *key)
@@ -67,46 +59,36 @@ static void add_key(struct group *g, const char *key)
 	g->key[g->key_n++] = key;
 }
 
-static void find_keys(struct group *g, const json_t *table)
+static void find_keys(struct group *g)
 {
 	const char *key;
 	json_t *p;
 	size_t i;
 
-	json_array_foreach((json_t *)table, i, p)
+	json_array_foreach((json_t *)draw_params(g->s, workload_of(g)), i, p)
 		add_key(g, tm_json_str(p, "name", ""));
 	for (i = 0; i < g->member_n; i++)         /* without a description, or of an older program */
 		json_object_foreach((json_t *)params_of(g, i), key, p)
 			add_key(g, key);
 }
 
-static const json_t *default_of(const json_t *table, const char *key)
-{
-	json_t *p;
-	size_t i;
-
-	json_array_foreach((json_t *)table, i, p)
-		if (!strcmp(tm_json_str(p, "name", ""), key))
-			return json_object_get(p, "default");
-	return NULL;
-}
-
 /* How many of the parameters that differ are not at their default. */
-static size_t distance_from_defaults(const struct group *g, const json_t *table, size_t member)
+static size_t distance_from_defaults(const struct group *g, size_t member)
 {
 	size_t n = 0;
 
 	for (size_t k = 0; k < g->key_n; k++)
-		n += !same(value_of(g, member, k), default_of(table, g->key[k]));
+		n += !same(value_of(g, member, k), json_object_get(draw_param(g->s, workload_of(g), g->key[k]), "default"));
 	return n;
 }
 
-static size_t find_root(struct group *g, const json_t *table)
+/* The plainest of them; returns how many of its parameters are not at their default. */
+static size_t find_root(struct group *g)
 {
 	size_t best = SIZE_MAX;
 
 	for (size_t i = 0; i < g->member_n; i++) {
-		size_t d = distance_from_defaults(g, table, i);
+		size_t d = distance_from_defaults(g, i);
 
 		if (d < best) {
 			best = d;
@@ -197,10 +179,12 @@ static void grow(const struct group *g, struct draw_tree *t, size_t member, size
 
 static void make_tree(struct group *g, const char *name, struct draw_tree *out)
 {
-	const json_t *table = described(g->s, g->s->configs[g->member[0]].workload);
+	bool described = draw_params(g->s, workload_of(g)) != NULL;
+	size_t changed;
 
-	find_keys(g, table);
-	*out = (struct draw_tree){ .name = tm_xstrdup(name), .plain = table && find_root(g, table) == 0 };
+	find_keys(g);
+	changed = described ? find_root(g) : SIZE_MAX;            /* nobody knows the defaults: the first is the root */
+	*out = (struct draw_tree){ .name = tm_xstrdup(name), .plain = changed == 0 };
 	find_parents(g);
 	out->v = tm_xcalloc(g->member_n, sizeof(*out->v));
 	grow(g, out, g->root, 0, 0);

@@ -26,27 +26,30 @@ static const char *const first_names[] = {
 	"alloc_conf", "launch", "device", "cap", "mode",
 };
 
-/* A parameter as the description has it; NULL where nobody says. */
-static const json_t *param_of(const struct draw_sweep *s, const char *workload, const char *name)
+const json_t *draw_params(const struct draw_sweep *s, const char *workload)
 {
 	const json_t *workloads = json_object_get(s->describe, "workloads");
-	json_t *w, *p;
-	size_t i, k;
 
-	json_array_foreach((json_t *)workloads, i, w) {
-		if (strcmp(tm_json_str(w, "name", ""), workload))
-			continue;
-		json_array_foreach(json_object_get(w, "params"), k, p)
-			if (!strcmp(tm_json_str(p, "name", ""), name))
-				return p;
-	}
+	for (size_t i = 0; i < json_array_size(workloads); i++)
+		if (!strcmp(tm_json_str(json_array_get(workloads, i), "name", ""), workload))
+			return json_object_get(json_array_get(workloads, i), "params");
+	return NULL;
+}
+
+const json_t *draw_param(const struct draw_sweep *s, const char *workload, const char *name)
+{
+	const json_t *params = draw_params(s, workload);
+
+	for (size_t i = 0; i < json_array_size(params); i++)
+		if (!strcmp(tm_json_str(json_array_get(params, i), "name", ""), name))
+			return json_array_get(params, i);
 	return NULL;
 }
 
 /* "int", "size", …; NULL where nobody says. */
 static const char *type_of(const struct draw_sweep *s, const char *workload, const char *name)
 {
-	const json_t *p = param_of(s, workload, name);
+	const json_t *p = draw_param(s, workload, name);
 
 	return p ? tm_json_str(p, "type", NULL) : strcmp(name, "cap") ? NULL : "size";
 }
@@ -173,7 +176,7 @@ static int by_varying(const void *a, const void *b, void *arg)
 
 static const json_t *default_of(const struct draw_sweep *s, const char *workload, const char *name)
 {
-	return json_object_get(param_of(s, workload, name), "default");
+	return json_object_get(draw_param(s, workload, name), "default");
 }
 
 /* `brief`: a parameter at its default is left out. */

@@ -193,6 +193,20 @@ char *tm_duration_text(double s, char out[32])
 	return out;
 }
 
+char *tm_flop_text(double flop, char out[32])
+{
+	static const char *const units[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP" };
+	size_t u = 0;
+
+	/* three digits: 999.5 would be written 1e+03 */
+	while (fabs(flop) >= 999.5 && u + 1 < TM_ARRAY_N(units)) {
+		flop /= 1000;
+		u++;
+	}
+	snprintf(out, 32, fabs(flop) < 999.5 ? "%.3g %s" : "%.0f %s", flop, units[u]);
+	return out;
+}
+
 char *tm_size_exact(uint64_t bytes, char out[32])
 {
 	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB" };

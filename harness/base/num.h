@@ -24,6 +24,7 @@ void tm_add_double(struct tm_str *str, double v);
 /* For people: "1.50 GiB", "640 B"; "12.3 ms". Returns out. */
 char *tm_size_text(double bytes, char out[32]);
 char *tm_duration_text(double seconds, char out[32]);
+char *tm_flop_text(double flop, char out[32]);            /* "46.9 GFLOP" */
 /* For specs: exact, "1536MiB" or "640B": the largest unit that divides it. */
 char *tm_size_exact(uint64_t bytes, char out[32]);
 char *tm_duration_exact(int64_t us, char out[32]);

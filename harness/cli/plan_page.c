@@ -32,13 +32,6 @@ static void heading(struct page *p, const struct plan_view *view, const struct p
 	tm_str_add(&p->out, "\n\n");
 }
 
-static void flops_text(double flops, struct tm_str *out)
-{
-	double unit = flops < 1e12 ? 1e9 : 1e12, v = flops / unit;
-
-	tm_str_addf(out, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, unit < 1e12 ? "GFLOP" : "TFLOP");
-}
-
 static void sentences(struct page *p, const struct plan_row *row)
 {
 	double time_us = tm_json_real(row->fitted.answer, "time_us", 0), flops = tm_json_real(json_object_get(row->fitted.answer, "flops"), "done", 0);
@@ -56,8 +49,7 @@ static void sentences(struct page *p, const struct plan_row *row)
 	line(&p->out, s.s);
 	tm_str_reset(&s);
 	if (flops > 0) {
-		tm_str_add(&s, "a step does ");
-		flops_text(flops, &s);
+		tm_str_addf(&s, "a step does %s", tm_flop_text(flops, text));
 		if (again > 0)
 			tm_str_addf(&s, ", %.0f %% of it to make again what was not kept", 100 * again / flops);
 		if (time_us > 0)

@@ -17,6 +17,8 @@
 
 /* Behind the knee another piece of loss or the like is not worth its trouble. */
 #define KNEE_SHARE 0.02
+/* A change of work or time below this share would be written as 0.0 %. */
+#define NO_CHANGE_SHARE 0.0005
 
 /* ---- figures of a plan ------------------------------------------------------------ */
 
@@ -256,19 +258,6 @@ static const struct tried *pick(const struct round *r, size_t k)
 
 /* ---- the sentence --------------------------------------------------------------------------- */
 
-static char *flop_text(double flops, char out[32])
-{
-	static const char *const units[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP" };
-	size_t u = 0;
-
-	while (fabs(flops) >= 1000 && u + 1 < TM_ARRAY_N(units)) {
-		flops /= 1000;
-		u++;
-	}
-	snprintf(out, 32, "%.3g %s", flops, units[u]);
-	return out;
-}
-
 static void add_setting(const struct tried *d, struct tm_str *out)
 {
 	tm_str_addf(out, "%s: %s", d->trial.key, json_string_value(d->trial.value));
@@ -278,12 +267,13 @@ static void add_setting(const struct tried *d, struct tm_str *out)
 static void add_cost(const struct advice_figures *a, const struct advice_figures *b, struct tm_str *out)
 {
 	double share = a->flops > 0 ? (b->flops - a->flops) / a->flops : 0, us = b->time_us - a->time_us;
+	bool timed = a->time_us > 0 && b->time_us > 0;
 	char flops[32], time[32], error[32];
 
-	if (fabs(share) >= 0.0005)
-		tm_str_addf(out, ", %s %s a step (%+.1f %%)", flop_text(fabs(b->flops - a->flops), flops), share > 0 ? "more" : "fewer",
+	if (fabs(share) >= NO_CHANGE_SHARE)
+		tm_str_addf(out, ", %s %s a step (%+.1f %%)", tm_flop_text(fabs(b->flops - a->flops), flops), share > 0 ? "more" : "fewer",
 			    100 * share);
-	if (a->time_us > 0 && b->time_us > 0)
+	if (timed && fabs(us) >= NO_CHANGE_SHARE * a->time_us)
 		tm_str_addf(out, ", about %s ± %s a step %s (a first estimate)", tm_duration_text(fabs(us) * 1e-6, time),
 			    tm_duration_text(ADVICE_TIME_ERROR * fabs(us) * 1e-6, error), us > 0 ? "slower" : "faster");
 	if (b->driver_calls > 1.5 * a->driver_calls + 1)
@@ -327,7 +317,7 @@ static void say_drop(const struct round *r, size_t k, const struct tried *d, boo
 	char size[32], flops[32];
 
 	tm_str_addf(out, "%s%s makes %s a step again (%+.1f %%)", more ? "with that, " : "", r->rule[k].why.s,
-		    flop_text(now->flops - d->f.flops, flops), 100 * (now->flops - d->f.flops) / d->f.flops);
+		    tm_flop_text(now->flops - d->f.flops, flops), 100 * (now->flops - d->f.flops) / d->f.flops);
 	if (bought > 0)
 		tm_str_addf(out, " and saves only %s (%.1f %%)", tm_size_text(bought, size), 100 * bought / d->f.reserved_bytes);
 	else

@@ -46,6 +46,19 @@ static void durations_and_percents(void **state)
 	assert_int_not_equal(tm_parse_percent("0.5", &p), 0);
 }
 
+static void work_in_three_digits(void **state)
+{
+	static const struct { double flop; const char *text; } cases[] = {
+		{ 0, "0 FLOP" }, { 999, "999 FLOP" }, { 46.9e9, "46.9 GFLOP" }, { 312e6, "312 MFLOP" }, { 5.04e9, "5.04 GFLOP" },
+		{ 999.4e9, "999 GFLOP" }, { 999.7e9, "1 TFLOP" }, { 2.5e18, "2500 PFLOP" },
+	};
+	char text[32];
+
+	(void)state;
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++)
+		assert_string_equal(tm_flop_text(cases[i].flop, text), cases[i].text);
+}
+
 static void integers_at_the_edge(void **state)
 {
 	int64_t v;
@@ -214,6 +227,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_need_units),
 		cmocka_unit_test(durations_and_percents),
+		cmocka_unit_test(work_in_three_digits),
 		cmocka_unit_test(integers_at_the_edge),
 		cmocka_unit_test(doubles_round_trip_in_any_locale),
 		cmocka_unit_test(doubles_are_as_short_as_can_be),

@@ -392,6 +392,13 @@ static void time_has_an_error(void **state)
 	assert_true(a.v[0].time_error_us == ADVICE_TIME_ERROR * 3000);
 	assert_non_null(strstr(a.v[0].text, ", and it fits, 300 MFLOP more a step (+30.0 %), about 3.00 ms ± 1.50 ms a step slower (a first estimate); "));
 	advice_free(&a);
+	/* what changes no operation has no difference of time, not one of 0 us */
+	w = (struct world){ .reserved = reserved_by_allocator, .allocated = 100, .time_us = 10000 };
+	a = advise(&w, "{\"allocator\":\"caching\",\"alloc_conf\":\"\"}");
+	assert_int_equal(a.n, 1);
+	assert_null(strstr(a.v[0].text, "estimate"));
+	assert_null(strstr(a.v[0].text, "0 us"));
+	advice_free(&a);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "description.h"
 #include "live.h"
 #include "memory/driver.h"
@@ -112,6 +113,19 @@ static const char *unplanned(const struct run *run)
 	return w->unplanned ? w->unplanned(run->opts) : NULL;
 }
 
+/* Nothing but the end of the addresses refuses where there is no cap. The sentence of a run, which speaks of a device, would mislead. */
+static int too_large(const struct plan_walk *walk, struct tm_err *err)
+{
+	char asked[32], allocated[32];
+	struct mem_oom oom;
+
+	if (!walk->run.mem || !mem_last_oom(walk->run.mem, &oom))
+		return TM_EOOM;
+	return tm_fail(err, TM_EOOM, "it takes more memory than can be planned: %s asks for %s more where %s are allocated; "
+		       "give a smaller model, batch or seq", oom.name, tm_size_text((double)oom.asked, asked),
+		       tm_size_text((double)oom.allocated, allocated));
+}
+
 /* Under the cap first. What it was refused goes into the answer, and the same again without a cap. */
 static int plan_job(struct question *q, json_t *answer, struct tm_err *err)
 {
@@ -127,6 +141,8 @@ static int plan_job(struct question *q, json_t *answer, struct tm_err *err)
 		plan_walk_fini(&walk);
 		rc = plan_walk_go(&walk, &q->run, &q->card, 0, err);
 	}
+	if (rc == TM_EOOM)
+		rc = too_large(&walk, err);
 	if (!rc)
 		plan_answer(answer, &walk, &q->card, q->live_most);
 	plan_walk_fini(&walk);

@@ -39,10 +39,10 @@ equal "$(wc -l <"$TMP/out")" 2 "lines of the CSV"
 
 # the page of a point: phases, categories, what holds it, what the figure is made of and what not
 expect 0 tm plan gpt -s model=gpt-tiny --device h200-141gb
-for text in "fits h200-141gb, which has 140 GiB" "% of the peak" "which lies in" "first step" "steady" "recompute" "What holds the peak" \
+for text in "fits h200-141gb, which has 140 GiB" "% of the peak" "which lies in" "first step" "steady" "What holds the peak" \
 	"What the figure is made of" "rounding" "cache" "start-up" "in all" "Not in it: other processes" "What would change something" \
 	"no table of the workspaces of cuda yet, so those of the CPU are planned" "no bound"; do
-	[ "$text" = recompute ] || answers "$text"
+	answers "$text"
 done
 expect 0 tm plan gpt -s model=gpt-tiny -a batch=2,4 -s checkpoint=block -v
 answers "point 2: gpt/gpt-tiny/batch=4/checkpoint=block"
@@ -128,7 +128,7 @@ chmod +x broken/tidemark-work
 expect 21 broken/tidemark plan gpt -s model=gpt-tiny
 says "--plan: exit code 9: it broke"
 
-# sizes beyond any machine are planned or refused, and nothing overflows
+# sizes beyond any machine are planned, or it is said why not; nothing overflows
 expect 0 tm plan gpt -s layers=1024 -s width=65536 -s heads=1024 -s batch=65536 --device h200-141gb
-grep -Eq 'not planned|no ' "$TMP/out" || fail "a petabyte fits"
+answers "not planned: point 1: it takes more memory than can be planned: "
 finish

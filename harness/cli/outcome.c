@@ -90,7 +90,7 @@ struct printing {
 	struct table *table;
 	const struct varying *varying;
 	bool many_workloads, many_reps, planned;
-	size_t n, bad;
+	bool together;                    /* parameters in one column */
 };
 
 /* Columns of the query below, in order. */
@@ -125,7 +125,7 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 {
 	struct printing *p = arg;
 	struct table *t = p->table;
-	struct tm_str flags = TM_STR_INIT, status = TM_STR_INIT;
+	struct tm_str flags = TM_STR_INIT, status = TM_STR_INIT, changes = TM_STR_INIT;
 	json_t *params = NULL;
 	int64_t v = 0;
 
@@ -137,7 +137,11 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 		table_int(t, v);
 	if (p->many_workloads)
 		table_text(t, values[WORKLOAD]);
-	for (size_t i = 0; i < p->varying->n; i++)
+	if (p->together) {
+		param_changes(values[WORKLOAD], params, p->varying->names, p->varying->n, &changes);
+		table_text(t, changes.s);
+	}
+	for (size_t i = 0; i < p->varying->n && !p->together; i++)
 		param_cell(t, param_description(values[WORKLOAD], p->varying->names[i]),
 			   json_object_get(params, p->varying->names[i]));
 	if (p->many_reps && !tm_parse_i64(values[REP], &v))
@@ -153,17 +157,38 @@ static int print_row(void *arg, int n, const char *const *values, const int *typ
 	if (values[FLAGS] && !tm_parse_i64(values[FLAGS], &v))
 		store_flags_text(v, &flags);
 	differs(number_or_nan(values[RESERVED]), number_or_nan(values[PLANNED]), &flags);
-	if (values[REASON]) {
+	if (values[REASON])
 		tm_str_addf(&flags, "%s%s", flags.n ? "; " : "", values[REASON]);
-		p->bad++;
-	}
 	table_text(t, flags.n ? flags.s : NULL);
 	table_row(t);
-	p->n++;
 	json_decref(params);
 	tm_str_free(&flags);
 	tm_str_free(&status);
+	tm_str_free(&changes);
 	return 0;
+}
+
+static void columns(struct printing *p)
+{
+	struct table *t = p->table;
+
+	table_column(t, "run", TABLE_INT);
+	if (p->many_workloads)
+		table_column(t, "workload", TABLE_TEXT);
+	if (p->together)
+		table_column(t, "not at its default", TABLE_TEXT);
+	for (size_t i = 0; i < p->varying->n && !p->together; i++)
+		table_column(t, p->varying->names[i], TABLE_ANY);
+	if (p->many_reps)
+		table_column(t, "rep", TABLE_INT);
+	table_column(t, "status", TABLE_TEXT);
+	table_column(t, "reserved peak", TABLE_BYTES);
+	if (p->planned)
+		table_column(t, "planned", TABLE_BYTES);
+	table_column(t, "allocated peak", TABLE_BYTES);
+	table_column(t, "tokens/s", TABLE_REAL);
+	table_column(t, "step", TABLE_SECONDS);
+	table_column(t, "notes", TABLE_TEXT);
 }
 
 int outcome_print(struct cli *cli, const struct request *r, struct store *store, int64_t sweep_id)
@@ -186,23 +211,10 @@ int outcome_print(struct cli *cli, const struct request *r, struct store *store,
 	snprintf(sweep, sizeof sweep, "%" PRId64, sweep_id);
 	find_varying(store, sweep, &varying);
 	p.many_workloads = json_object_size(varying.workloads) > 1;
-	table_column(p.table, "run", TABLE_INT);
-	if (p.many_workloads)
-		table_column(p.table, "workload", TABLE_TEXT);
-	for (size_t i = 0; i < varying.n; i++)
-		table_column(p.table, varying.names[i], TABLE_ANY);
 	p.many_reps = cli->format != CLI_TABLE || has_reps(store, sweep);
-	if (p.many_reps)
-		table_column(p.table, "rep", TABLE_INT);
-	table_column(p.table, "status", TABLE_TEXT);
-	table_column(p.table, "reserved peak", TABLE_BYTES);
 	p.planned = cli->format != CLI_TABLE || has_plans(store, sweep);
-	if (p.planned)
-		table_column(p.table, "planned", TABLE_BYTES);
-	table_column(p.table, "allocated peak", TABLE_BYTES);
-	table_column(p.table, "tokens/s", TABLE_REAL);
-	table_column(p.table, "step", TABLE_SECONDS);
-	table_column(p.table, "notes", TABLE_TEXT);
+	p.together = cli->format == CLI_TABLE && varying.n > PARAM_COLUMNS_MOST;
+	columns(&p);
 	rc = store_query(store, sql, args, 1, &sink, &cli->err);
 	if (!rc) {
 		table_print(p.table, cli->format == CLI_CMD ? CLI_TABLE : cli->format,

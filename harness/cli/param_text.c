@@ -29,6 +29,20 @@ void param_text(const json_t *about, const json_t *v, struct tm_str *out)
 		tm_json_canonical(v, out);
 }
 
+void param_changes(const char *workload, const json_t *params, const char *const *names, size_t n, struct tm_str *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		const json_t *about = param_description(workload, names[i]), *v = json_object_get(params, names[i]);
+
+		if (!v || json_equal(v, json_object_get(about, "default")))
+			continue;
+		tm_str_addf(out, "%s%s=", out->n ? " " : "", names[i]);
+		param_text(about, v, out);
+	}
+	if (!out->n)
+		tm_str_add(out, "defaults");
+}
+
 void param_cell(struct table *t, const json_t *about, const json_t *v)
 {
 	const char *type = tm_json_str(about, "type", "");

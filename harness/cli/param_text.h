@@ -17,6 +17,11 @@ const json_t *param_description(const char *workload, const char *param);
  */
 void param_text(const json_t *about, const json_t *v, struct tm_str *out);
 
+/* More parameters than this vary: a column each makes a table that no screen holds. */
+#define PARAM_COLUMNS_MOST 8
+/* "precision=bf16 loss=chunked:4": those of the n names that the workload has and that are not at their default, appended. */
+void param_changes(const char *workload, const json_t *params, const char *const *names, size_t n, struct tm_str *out);
+
 /* The value as a cell of a TABLE_ANY column: plain numbers stay numbers. */
 void param_cell(struct table *t, const json_t *about, const json_t *v);
 

@@ -11,7 +11,8 @@
 
 /* What people need not see on every line. */
 struct shape {
-	bool people, labels, workloads, cards, measures, history, caps;
+	bool people, labels, workloads, cards, measures, history;
+	bool together;                    /* parameters in one column */
 };
 
 static struct shape shape_of(const struct cli *cli, const struct plan_view *view)
@@ -19,6 +20,7 @@ static struct shape shape_of(const struct cli *cli, const struct plan_view *view
 	const struct spec *s = view->spec;
 	struct shape sh = { .people = cli->format == CLI_TABLE };
 
+	sh.together = sh.people && s->varying_n > PARAM_COLUMNS_MOST;
 	sh.labels = !sh.people || cli->verbose > 0;
 	sh.workloads = sh.cards = sh.measures = sh.history = !sh.people;
 	for (size_t i = 0; i < view->row_n; i++) {
@@ -107,6 +109,15 @@ static void figure_cells(struct table *t, const struct shape *sh, const struct p
 	table_real(t, time_us > 0 ? time_us * 1e-6 : NAN);
 }
 
+static void changes_cell(struct table *t, const struct spec *s, const struct spec_point *p, const json_t *params)
+{
+	struct tm_str text = TM_STR_INIT;
+
+	param_changes(p->workload, params, (const char *const *)s->varying, s->varying_n, &text);
+	table_text(t, text.s);
+	tm_str_free(&text);
+}
+
 static void point_cells(struct table *t, const struct shape *sh, const struct plan_view *view, const struct plan_row *row)
 {
 	const struct spec_point *p = &view->spec->points[row->point];
@@ -115,7 +126,9 @@ static void point_cells(struct table *t, const struct shape *sh, const struct pl
 	table_int(t, (int64_t)row->point + 1);
 	if (sh->workloads)
 		table_text(t, p->workload);
-	for (size_t k = 0; k < view->spec->varying_n; k++)
+	if (sh->together)
+		changes_cell(t, view->spec, p, params);
+	for (size_t k = 0; k < view->spec->varying_n && !sh->together; k++)
 		param_cell(t, param_description(p->workload, view->spec->varying[k]), json_object_get(params, view->spec->varying[k]));
 	if (sh->cards)
 		table_text(t, row->target->name);
@@ -130,7 +143,9 @@ void plan_table(struct cli *cli, const struct plan_view *view, struct tm_str *ou
 	table_column(t, "point", TABLE_INT);
 	if (sh.workloads)
 		table_column(t, "workload", TABLE_TEXT);
-	for (size_t i = 0; i < view->spec->varying_n; i++)
+	if (sh.together)
+		table_column(t, "not at its default", TABLE_TEXT);
+	for (size_t i = 0; i < view->spec->varying_n && !sh.together; i++)
 		table_column(t, view->spec->varying[i], TABLE_ANY);
 	if (sh.cards)
 		table_column(t, "planned for", TABLE_TEXT);

@@ -186,7 +186,7 @@ static int exclude_because(struct walk *w, const struct wdef *def, const struct 
 	struct tm_str shown = TM_STR_INIT;
 
 	out->excluded = arena_grow(w->doc->a, out->excluded, out->excluded_n, &out->excluded_cap, sizeof *out->excluded);
-	point_shown(def, v, w->names, w->names_n, &shown);
+	point_shown(def, v, w->names, w->names_n, false, &shown);
 	out->excluded[out->excluded_n++] = (struct spec_excluded){
 		.shown = arena_strn(w->doc->a, shown.s, shown.n), .why = arena_str(w->doc->a, why), .line = at.line,
 	};

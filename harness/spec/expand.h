@@ -33,8 +33,9 @@ size_t device_kind_n(const char *device);
 void point_hash(struct cand *c);
 /* workload/model/name=value/…; percent-encoded. */
 void point_label(const struct cand *c, struct tm_str *out);
-/* name=value of the given parameters, joined by blanks. */
-void point_shown(const struct wdef *w, const struct value *const *v, const char *const *names, size_t n, struct tm_str *out);
+/* name=value of the given parameters, joined by blanks; brief: of those that are not at their default. */
+void point_shown(const struct wdef *w, const struct value *const *v, const char *const *names, size_t n, bool brief,
+		 struct tm_str *out);
 /* Canonical JSON of all parameters. */
 void point_params(const struct cand *c, struct tm_str *out);
 /* Parameters that are not the same in all points, in schema order. */

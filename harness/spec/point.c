@@ -34,11 +34,14 @@ size_t device_kind_n(const char *device)
 	return strlen(device);
 }
 
+static bool is_at_default(const struct pdef *p, const struct value *v)
+{
+	return p->def && (p->def == v || !strcmp(p->def->json, v->json));
+}
+
 static bool is_default(const struct cand *c, size_t i)
 {
-	const struct value *def = c->w->p[i].def;
-
-	return def && (def == c->v[i] || !strcmp(def->json, c->v[i]->json));
+	return is_at_default(&c->w->p[i], c->v[i]);
 }
 
 void point_label(const struct cand *c, struct tm_str *out)
@@ -141,12 +144,13 @@ json_t *spec_point_params(const struct spec_point *point)
 	return params;
 }
 
-void point_shown(const struct wdef *w, const struct value *const *v, const char *const *names, size_t n, struct tm_str *out)
+void point_shown(const struct wdef *w, const struct value *const *v, const char *const *names, size_t n, bool brief,
+		 struct tm_str *out)
 {
 	for (size_t k = 0; k < n; k++) {
 		int i = schema_param(w, names[k]);
 
-		if (i < 0 || !v[i])
+		if (i < 0 || !v[i] || (brief && is_at_default(&w->p[i], v[i])))
 			continue;
 		tm_str_addf(out, "%s%s=", out->n ? " " : "", names[k]);
 		for (const char *s = v[i]->text; *s; s++) {

@@ -102,16 +102,33 @@ static char *detached(struct tm_str *str)
 	return str->n ? tm_str_detach(str) : tm_xstrdup("");
 }
 
-static void build_point(const struct cand *c, const struct spec *s, bool mixed, struct spec_point *p)
+/* Beyond this many bytes a name fits no line of progress and no table: then only what is not at its default is said. */
+#define SHOWN_LONG_N 100
+
+static void show_points(const struct expansion *ex, bool mixed, bool brief, struct spec *s, size_t *longest)
+{
+	*longest = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct cand *c = &ex->c[i];
+		struct tm_str str = TM_STR_INIT;
+
+		if (mixed)
+			tm_str_addf(&str, "workload=%s", c->w->name);
+		point_shown(c->w, c->v, (const char *const *)s->varying, s->varying_n, brief, &str);
+		if (!str.n)
+			tm_str_add(&str, brief ? "defaults" : s->points[i].label);
+		*longest = str.n > *longest ? str.n : *longest;
+		free(s->points[i].shown);
+		s->points[i].shown = tm_str_detach(&str);
+	}
+}
+
+static void build_point(const struct cand *c, struct spec_point *p)
 {
 	struct tm_str str = TM_STR_INIT;
 
 	point_label(c, &str);
 	p->label = detached(&str);
-	if (mixed)
-		tm_str_addf(&str, "workload=%s", c->w->name);
-	point_shown(c->w, c->v, (const char *const *)s->varying, s->varying_n, &str);
-	p->shown = str.n ? detached(&str) : tm_xstrdup(p->label);
 	point_params(c, &str);
 	p->params = detached(&str);
 	p->workload = c->w->name;
@@ -149,6 +166,7 @@ static struct spec *build(struct doc *doc, const struct expansion *ex, const cha
 {
 	struct spec *s = tm_xcalloc(1, sizeof *s);
 	const char **names;
+	size_t longest;
 	bool mixed = false;
 
 	s->path = tm_xstrdup(path);
@@ -174,7 +192,10 @@ static struct spec *build(struct doc *doc, const struct expansion *ex, const cha
 		mixed |= ex->c[i].w != ex->c[0].w;
 	s->points = tm_xcalloc(ex->n, sizeof *s->points);
 	for (; s->n < ex->n; s->n++)
-		build_point(&ex->c[s->n], s, mixed, &s->points[s->n]);
+		build_point(&ex->c[s->n], &s->points[s->n]);
+	show_points(ex, mixed, false, s, &longest);
+	if (longest > SHOWN_LONG_N)
+		show_points(ex, mixed, true, s, &longest);
 	copy_excluded(s, ex);
 	s->count.product = ex->product;
 	s->count.derived = ex->derived;

@@ -73,7 +73,7 @@ enum spec_allow { SPEC_ALLOW_OOM = 1, SPEC_ALLOW_TIMEOUT = 2, SPEC_ALLOW_CRASH =
 
 struct spec_point {
 	char *label;                      /* canonical: independent of the sweep */
-	char *shown;                      /* only what varies in this sweep, for tables: "batch=4 allocator=raw" */
+	char *shown;                      /* only what varies in this sweep, for people: "batch=4 allocator=raw"; of many what is not at its default */
 	char hash[65];                    /* of the configuration */
 	char hash_anywhere[65];           /* the same without the device: joins a plan to its run */
 	const char *workload;

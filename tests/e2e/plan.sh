@@ -19,6 +19,14 @@ expect 0 tm plan "$SOURCE/configs/smoke.yaml" --no-predict
 answers "6 points"
 grep -q headroom "$TMP/out" && fail "--no-predict predicts"
 
+# a dozen parameters that vary make no table of a dozen columns for people, and one for programs
+expect 0 tm plan "$SOURCE/configs/variants.yaml"
+answers "not at its default"
+answers "model=gpt-tiny precision=bf16 attention=flash loss=chunked:4 master=split "
+grep -q optimizer_state=fp32 "$TMP/out" && fail "a default is told"
+expect 0 tm plan "$SOURCE/configs/variants.yaml" --format csv
+head -1 "$TMP/out" | grep -q 'precision,attention,checkpoint' || fail "columns of the CSV: $(head -1 "$TMP/out")"
+
 # everything is in the JSON; the sum is what is held against the limit
 expect 0 tm plan gpt -s model=gpt-tiny -a batch=2,4 --device h200-141gb --device cpu --format json
 json "

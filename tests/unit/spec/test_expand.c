@@ -187,6 +187,21 @@ static void include_inherits(void **state)
 	spec_free(s);
 }
 
+/* A line of progress has no room for a dozen parameters of which one is not at its default. */
+static void long_names_say_what_is_not_default(void **state)
+{
+	struct spec *s = load(HEAD "set: {model: gpt-tiny}\naxes: {checkpoint: [none, block]}\ninclude:\n"
+			      "  - {batch: 2, seq: 32, precision: bf16, allocator: raw, attention: flash, weight_decay: 0.25, lr: 0.5, accum: 4, cap: 1GiB}\n");
+
+	(void)state;
+	assert_int_equal(s->n, 3);
+	assert_string_equal(s->points[0].shown, "defaults");
+	assert_string_equal(s->points[1].shown, "checkpoint=block");
+	assert_non_null(strstr(s->points[2].shown, "precision=bf16"));
+	assert_null(strstr(s->points[2].shown, "checkpoint"));
+	spec_free(s);
+}
+
 /* What is set for the spec's workload need not be possible for another one that always says otherwise. */
 static void include_of_another_workload_overrides(void **state)
 {
@@ -384,6 +399,7 @@ int main(void)
 		cmocka_unit_test(products_are_refused_before_they_are_made),
 		cmocka_unit_test(equal_points_are_merged),
 		cmocka_unit_test(include_inherits),
+		cmocka_unit_test(long_names_say_what_is_not_default),
 		cmocka_unit_test(include_of_another_workload_overrides),
 		cmocka_unit_test(filters),
 		cmocka_unit_test(labels),

@@ -17,9 +17,6 @@
  */
 #include "model/layer.h"
 
-#include "base/mem.h"
-
-
 /* Drops every slot that is not in `keep`. */
 static void trim(struct pass *p, int64_t l, uint32_t keep)
 {

@@ -5,9 +5,6 @@
  */
 #include "model/layer.h"
 
-#include "base/mem.h"
-
-
 static const char *const slot_name[SLOT_N] = {
 	[SLOT_IN] = "residual",
 	[SLOT_NORM1] = "norm1", [SLOT_MEAN1] = "norm1.mean", [SLOT_RSTD1] = "norm1.rstd",

@@ -9,7 +9,6 @@
  */
 #include "model/layer.h"
 
-
 /* The gradient of what dropout let through; without dropout p->d itself serves. */
 static int undrop(struct pass *p, struct random_at random)
 {

@@ -4,7 +4,7 @@
  *
  *   precision   weights  activations  gradients (accum 1, more)  master         matrix products
  *   fp32        f32      f32          f32                        none           f32
- *   tf32        f32      f32          f32                        none           operands cut to 10 mantissa bits
+ *   tf32        f32      f32          f32                        none           operands rounded to 10 mantissa bits
  *   bf16        bf16     bf16         bf16, f32                  f32 or split   f32 inside
  *   fp16        f16      f16          f16, f32                   f32            f32 inside; loss scale
  *   bf16-pure   bf16     bf16         bf16, f32                  none           f32 inside

@@ -133,8 +133,6 @@ int trainer_gradients(struct trainer *t, int64_t i, int64_t *counted, struct tm_
 /* Reads every gradient back: for tests and comparisons, not for timed runs. */
 static int hash_gradients(struct trainer *t, char hex[65], struct tm_err *err)
 {
-	uint8_t digest[SHA256_DIGEST_LENGTH];
-	static const char digits[] = "0123456789abcdef";
 	SHA2_CTX ctx;
 
 	SHA256Init(&ctx);
@@ -150,12 +148,7 @@ static int hash_gradients(struct trainer *t, char hex[65], struct tm_err *err)
 		if (rc)
 			return rc;
 	}
-	SHA256Final(digest, &ctx);
-	for (size_t i = 0; i < sizeof digest; i++) {
-		hex[2 * i] = digits[digest[i] >> 4];
-		hex[2 * i + 1] = digits[digest[i] & 15];
-	}
-	hex[64] = '\0';
+	SHA256End(&ctx, hex);
 	return 0;
 }
 

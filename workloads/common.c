@@ -41,7 +41,7 @@ const struct param *common_table(unsigned uses, size_t *n)
 		list_choices();
 		const struct param rows[] = {
 			PARAM(job, device, .type = PARAM_CHOICE, .def = preferred(devices, "cpu"), .choices = devices,
-			      .help = "where it runs"),
+			      .help = "where it runs; plan:NAME can be planned and not run"),
 			PARAM(job, threads, .type = PARAM_INT, .def = "0", .min = 0, .max = 256, .unit = "threads", .same_numbers = true,
 			      .help = "threads of the CPU; 0: all"),
 			PARAM(job, seed, .type = PARAM_INT, .def = "1", .min = 0, .max = 9007199254740991.0,

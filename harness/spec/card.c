@@ -329,8 +329,8 @@ static int unknown(const char *name, struct tm_errs *errs)
 	near = tm_nearest(name, names, n);
 	for (size_t i = 0; !near && i < n; i++)          /* "h200" */
 		near = *name && tm_starts_with(names[i], name) ? names[i] : NULL;
-	tm_fail(&err, TM_EUSAGE, "no device file for %.80s%s%s%s; known are %s, or give the path of a .yaml file", name,
-		near ? ", did you mean " : "", near ? near : "", near ? "?" : "", list.s);
+	tm_fail(&err, TM_EUSAGE, "no device file for %.80s%s%s%s known are %s, or give the path of a .yaml file", name,
+		near ? ", did you mean " : ";", near ? near : "", near ? "?" : "", list.s);
 	tm_str_free(&list);
 	return fail_with(errs, &err);
 }

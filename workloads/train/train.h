@@ -68,8 +68,8 @@ struct train_opts {
 		     "materialised: writes the probabilities of all pairs; flash: one number a row instead", \
 		     "materialised", "flash", "math=materialised", "sdpa=flash"), \
 	PARAM(train_opts, checkpoint, .type = PARAM_CHOICE, .def = "none", .same_numbers = true, \
-	      .help = "what backward makes again instead of keeping it, ever more of it; every:K: all but the input of K layers; " \
-	      "budget is not built yet", \
+	      .help = "what backward makes again instead of keeping it, from gelu to block ever more; every:K keeps the input of one " \
+	      "layer in K; budget:SIZE is refused by this version", \
 	      .choices = (const char *const[]){ "none", "gelu", "gelu+ln", "mlp", "mlp+qkv", "selective", "block", \
 						"every:int", "budget:size", NULL }), \
 	TRAIN_CHOICE(loss, "full", "full: the logits of all positions at once; chunked:N: in N pieces, one after the other", \

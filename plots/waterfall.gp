@@ -50,7 +50,8 @@ set rmargin at screen (left + 2 * panel + notes) / W
 set xrange [0 : top]
 set xlabel "throughput (tokens/s)" textcolor rgb black
 set format x "%.0f"
-if (top > 2000) {
+# below that ticks come every 500, and 1500 would be written 2 k
+if (top > 5000) {
 	set format x "%.0s %c"
 }
 plot data using (0.0):0:(0.0):6:($0 - 0.34):($0 + 0.34) with boxxyerror lc rgb faint, \

@@ -75,13 +75,31 @@ void draw_value_text(const struct draw_sweep *s, const char *workload, const cha
 		tm_json_canonical(v, out);
 }
 
+/* Is the word also one of another parameter, which comes first and is meant by it? "bf16" is a precision. */
+static bool is_taken(const struct draw_sweep *s, const char *workload, const char *name, const char *word)
+{
+	const json_t *params = draw_params(s, workload);
+
+	for (size_t i = 0; i < json_array_size(params); i++) {
+		const json_t *p = json_array_get(params, i), *choices = json_object_get(p, "choices");
+
+		if (!strcmp(tm_json_str(p, "name", ""), name))
+			return false;
+		for (size_t k = 0; k < json_array_size(choices); k++)
+			if (json_is_string(json_array_get(choices, k)) && !strcmp(json_string_value(json_array_get(choices, k)), word))
+				return true;
+	}
+	return false;
+}
+
 void draw_param_named(const struct draw_sweep *s, const struct draw_config *c, const char *name, struct tm_str *out)
 {
 	const json_t *v = json_object_get(c->params, name);
 	const char *text = json_string_value(v);
 
-	/* "block" explains itself; "none", "full" and every number do not. */
-	if (!text || !strcmp(text, "none") || !strcmp(text, "full") || !*text || strchr("0123456789/.", *text))
+	/* "block" explains itself; "none", "full", "all" and every number do not. */
+	if (!text || !strcmp(text, "none") || !strcmp(text, "full") || !strcmp(text, "all") || !*text ||
+	    strchr("0123456789/.", *text) || is_taken(s, c->workload, name, text))
 		tm_str_addf(out, "%s=", name);
 	draw_value_text(s, c->workload, name, v, out);
 }

@@ -9,8 +9,9 @@
 
 static const char description[] =
 	"{\"workloads\": [{\"name\": \"w\", \"params\": ["
-	"{\"name\": \"batch\", \"default\": 8}, {\"name\": \"precision\", \"default\": \"fp32\"},"
-	"{\"name\": \"attention\", \"default\": \"math\"}, {\"name\": \"keep\", \"default\": \"none\"}]}]}";
+	"{\"name\": \"batch\", \"default\": 8}, {\"name\": \"precision\", \"default\": \"fp32\", \"choices\": [\"fp32\", \"bf16\"]},"
+	"{\"name\": \"attention\", \"default\": \"math\"}, {\"name\": \"keep\", \"default\": \"none\"},"
+	"{\"name\": \"moments\", \"default\": \"fp32\", \"choices\": [\"fp32\", \"bf16\", \"bf8\"]}]}]}";
 
 struct sweep {
 	struct draw_sweep s;
@@ -73,7 +74,7 @@ static void single_changes_are_flat(void **state)
 	node_is(&w->trees[0], 0, 2, 0, 0, "");
 	node_is(&w->trees[0], 1, 1, 0, 1, "bf16");
 	node_is(&w->trees[0], 2, 3, 0, 1, "flash");
-	node_is(&w->trees[0], 3, 0, 0, 1, "all");
+	node_is(&w->trees[0], 3, 0, 0, 1, "keep=all");
 	sweep_free(w);
 }
 
@@ -90,7 +91,7 @@ static void a_ladder_is_deep(void **state)
 	assert_int_equal(w->trees[0].n, 5);
 	node_is(&w->trees[0], 1, 2, 0, 1, "bf16");
 	node_is(&w->trees[0], 2, 3, 1, 2, "flash");
-	node_is(&w->trees[0], 3, 4, 2, 3, "all");
+	node_is(&w->trees[0], 3, 4, 2, 3, "keep=all");
 	node_is(&w->trees[0], 4, 1, 0, 1, "flash");
 	sweep_free(w);
 }
@@ -124,7 +125,20 @@ static void models_are_apart(void **state)
 	assert_string_equal(w->trees[1].name, "w b");
 	assert_false(w->trees[1].plain);
 	node_is(&w->trees[1], 0, 2, 0, 0, "");
-	node_is(&w->trees[1], 1, 1, 0, 1, "batch=4 all");
+	node_is(&w->trees[1], 1, 1, 0, 1, "batch=4 keep=all");
+	sweep_free(w);
+}
+
+/* A word that an earlier parameter has too is said with its name: bf16 alone is the precision. */
+static void words_of_two_parameters_have_a_name(void **state)
+{
+	struct sweep *w = SWEEP("{\"precision\": \"fp32\", \"moments\": \"fp32\"}", "{\"precision\": \"bf16\", \"moments\": \"fp32\"}",
+				"{\"precision\": \"fp32\", \"moments\": \"bf16\"}", "{\"precision\": \"fp32\", \"moments\": \"bf8\"}");
+
+	(void)state;
+	node_is(&w->trees[0], 1, 1, 0, 1, "bf16");
+	node_is(&w->trees[0], 2, 2, 0, 1, "moments=bf16");
+	node_is(&w->trees[0], 3, 3, 0, 1, "bf8");
 	sweep_free(w);
 }
 
@@ -150,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_ladder_is_deep),
 		cmocka_unit_test(a_gap_is_bridged),
 		cmocka_unit_test(models_are_apart),
+		cmocka_unit_test(words_of_two_parameters_have_a_name),
 		cmocka_unit_test(no_description_is_needed),
 	};
 

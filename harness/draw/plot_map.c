@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define MAPS_MAX 6
+#define GROUPS_MAX 64                     /* looked at; more would be no map either */
 #define SIDE_MAX 24
 #define COLUMN_MAX 12
 #define LABEL_MAX_N 30
@@ -231,13 +232,23 @@ static void map(const struct draw_sweep *s, struct pictures *out, const struct a
 		   "the same shades in every map. Orange cells did not finish. Empty: not in the sweep.");
 }
 
+/* A map that is nearly empty shows less than the waterfall and the table: a sweep of single changes has a dozen of them. */
+static bool is_filled(const struct draw_sweep *s, const struct axis *axes, size_t row, size_t column, const struct draw_config *first)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->config_n; i++)
+		n += belongs(s, &s->configs[i], first, row, column);
+	return 4 * n >= axes[row].n * axes[column].n;
+}
+
 /* Configurations that differ in more than the two axes get a map each. */
 static void maps(const struct draw_sweep *s, struct pictures *out, const struct axis *axes, size_t row, size_t column)
 {
-	const struct draw_config *first[MAPS_MAX];
-	size_t n = 0;
+	const struct draw_config *first[GROUPS_MAX];
+	size_t n = 0, drawn = 0;
 
-	for (size_t i = 0; i < s->config_n && n < MAPS_MAX; i++) {
+	for (size_t i = 0; i < s->config_n && n < GROUPS_MAX; i++) {
 		bool seen = false;
 
 		for (size_t k = 0; k < n; k++)
@@ -245,8 +256,9 @@ static void maps(const struct draw_sweep *s, struct pictures *out, const struct 
 		if (!seen)
 			first[n++] = &s->configs[i];
 	}
-	for (size_t k = 0; k < n; k++)
-		map(s, out, axes, row, column, first[k], (unsigned)(s->varying_n > 2 ? k + 1 : 0));
+	for (size_t k = 0; k < n && drawn < MAPS_MAX; k++)
+		if (n == 1 || is_filled(s, axes, row, column, first[k]))
+			map(s, out, axes, row, column, first[k], (unsigned)(s->varying_n > 2 ? ++drawn : 0));
 }
 
 static int make(const struct draw_sweep *s, struct pictures *out, struct tm_err *err)

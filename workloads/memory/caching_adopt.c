@@ -66,23 +66,27 @@ static struct caching_block *gap_around(const struct caching_pool *pool, const s
 	return gap;
 }
 
-/* A range of addresses that begins with the lowest mapped one: what lies below it was never seen. */
+/* A range of addresses that begins with the lowest mapped one, where nobody knows better. */
 static int reserve_from(struct caching *c, struct caching_pool *pool, const struct mem_part *part, uint64_t page,
 			struct tm_err *err)
 {
-	uint64_t bytes = caching_reserve_bytes(c, page);
+	uint64_t bytes = caching_reserve_bytes(c, page), least = part->segment_bytes, from = part->segment_addr;
 	int rc;
 
-	if (bytes < part->segment_bytes)
-		bytes = part->segment_bytes;
-	rc = c->driver->claim(c->driver, part->segment_addr, bytes, true, err);
-	if (rc && bytes > part->segment_bytes) {
+	if (part->range_addr && part->range_addr < from && (from - part->range_addr) % page == 0) {
+		least += from - part->range_addr;
+		from = part->range_addr;
+	}
+	if (bytes < least)
+		bytes = least;
+	rc = c->driver->claim(c->driver, from, bytes, true, err);
+	if (rc && bytes > least) {
 		/* Something else is in the way further up, so the range began lower: only what is known then. */
-		bytes = part->segment_bytes;
-		rc = c->driver->claim(c->driver, part->segment_addr, bytes, true, err);
+		bytes = least;
+		rc = c->driver->claim(c->driver, from, bytes, true, err);
 	}
 	if (!rc)
-		caching_park(caching_open(c, pool, part->stream, part->segment_addr, bytes, page));
+		caching_park(caching_open(c, pool, part->stream, from, bytes, page));
 	return rc;
 }
 

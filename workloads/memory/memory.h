@@ -137,6 +137,7 @@ struct mem_part {
 	struct mem_pool_id pool;
 	enum mem_part_state state;
 	bool small, expandable;
+	uint64_t range_addr;              /* adopt: where the addresses of memory that grows begin; 0: not known */
 };
 
 struct mem_policy {

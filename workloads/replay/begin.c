@@ -54,7 +54,7 @@ static void cut_segment(const struct replay *replay, const struct range *segment
 	const struct mem_part like = {
 		.segment_addr = segment->addr, .segment_bytes = segment->bytes,
 		.stream = replay->r->streams[segment->stream], .pool = { { pool->id[0], pool->id[1] } },
-		.small = segment->small, .expandable = segment->expandable,
+		.small = segment->small, .expandable = segment->expandable, .range_addr = segment->base,
 	};
 	uint64_t at = segment->addr, end = segment->addr + segment->bytes;
 
@@ -267,7 +267,7 @@ int pass_init(struct pass *pass, const struct replay *replay, const struct repla
 	rc = start(pass, err);
 	if (!pass->state)
 		return rc;
-	pass->told.over = false;
+	pass->told.over = pass->told.asked = false;
 	if (rc == TM_EOOM && !pass->refused)
 		pass_refuse(pass, 0, 0, RECORDING_NONE);
 	pass->policy->counts(pass->state, &now);

@@ -31,35 +31,48 @@ void pass_refuse(struct pass *pass, uint64_t event, uint64_t bytes, uint32_t fra
 		first->segment_bytes = first->oom.segment;
 }
 
-static inline void alloc(struct pass *pass, const struct tape_op *op, bool exact)
+static void count_address(struct pass *pass, const struct tape_op *op)
 {
-	struct mem_grant *grant = &pass->grants[op->slot];
+	bool same = pass->grants[op->slot].addr == pass->replay->r->events[op->event].addr;
+
+	pass->compared++;
+	pass->same_address += same;
+	if (!same && pass->result->first_difference == UINT64_MAX)
+		pass->result->first_difference = op->event;
+}
+
+/*
+ * False: the recorded allocator released its cache in front of this request,
+ * but the policy's cache served it, so the program did that itself. Nothing is
+ * done then.
+ */
+static inline bool alloc(struct pass *pass, const struct tape_op *op, bool exact)
+{
 	int rc;
 
 	pass_want(pass, op);
 	if (exact)
 		told_begin(&pass->told, op->event, false);
-	rc = pass->policy->alloc(pass->state, &pass->req, grant, &pass->err);
+	rc = pass->policy->alloc(pass->state, &pass->req, &pass->grants[op->slot], &pass->err);
+	if (exact && op->fails && !rc && told_ignored(&pass->told)) {
+		pass->policy->free(pass->state, &pass->grants[op->slot]);
+		return false;
+	}
 	if (exact)
 		told_end(&pass->told);
 	if (rc) {
 		pass->slots[op->slot] = PASS_EMPTY;
 		pass_refuse(pass, op->event, op->bytes, pass->replay->r->events[op->event].frames);
-		return;
+		return true;
 	}
 	pass->slots[op->slot] = PASS_LIVE;
 	if (pass->event)
 		pass->event[op->slot] = op->event;
 	if (pass->driver->held > pass->held)
 		pass_note_peak(pass, op->event);
-	if (exact) {
-		bool same = grant->addr == pass->replay->r->events[op->event].addr;
-
-		pass->compared++;
-		pass->same_address += same;
-		if (!same && pass->result->first_difference == UINT64_MAX)
-			pass->result->first_difference = op->event;
-	}
+	if (exact)
+		count_address(pass, op);
+	return true;
 }
 
 /* What was refused when it was recorded: nobody knows for how long it would have been used. */
@@ -204,10 +217,21 @@ static size_t go_what_if(struct pass *pass, size_t from, size_t to, bool first_o
 	return to;
 }
 
+/* The program had emptied its cache in front of the request. */
+static void alloc_emptied(struct pass *pass, const struct tape_op *op)
+{
+	told_begin(&pass->told, op->event, false);
+	if (pass->policy->release_cached)
+		pass->policy->release_cached(pass->state);
+	if (!alloc(pass, op, true))
+		BUG("a request is tried twice only");
+}
+
 /*
  * Completions in front of a request that drove the recorded allocator to
  * release everything: it waited for the device then, which completed them. The
- * policy does the same, so they come behind the request.
+ * policy does the same, so they come behind the request. If the cache serves
+ * that request, it was no such one, and they come first after all.
  */
 static size_t go_exact(struct pass *pass, size_t from, size_t to, bool first_only)
 {
@@ -216,16 +240,20 @@ static size_t go_exact(struct pass *pass, size_t from, size_t to, bool first_onl
 
 	while (i < to && !(first_only && pass->refused)) {
 		size_t request = i;
-		bool late;
+		bool first, served = true;
 
 		while (request < to && ops[request].kind == TAPE_COMPLETE)
 			request++;
-		late = request > i && request < to && ops[request].fails;
-		if (late)
+		first = request < to && ops[request].fails;
+		if (first && ops[request].kind == TAPE_ALLOC)
+			served = alloc(pass, &ops[request], true);
+		else if (first)
 			step(pass, &ops[request], true);
 		for (size_t k = i; k < request; k++)
 			step(pass, &ops[k], true);
-		if (!late && request < to)
+		if (!served)
+			alloc_emptied(pass, &ops[request]);
+		if (!first && request < to)
 			step(pass, &ops[request], true);
 		i = request < to ? request + 1 : to;
 	}

@@ -86,6 +86,14 @@ bool ranges_cut(struct ranges *ranges, uint64_t addr, uint64_t bytes)
 	return true;
 }
 
+void ranges_clear(struct ranges *ranges, uint64_t addr, uint64_t bytes)
+{
+	struct range *range;
+
+	while ((range = range_of(keyset_lower_bound(&ranges->set, addr, 0, 0))) && range->addr - addr < bytes)
+		ranges_drop(ranges, range);
+}
+
 static bool joins(const struct range *low, const struct range *high)
 {
 	return low && high && low->addr + low->bytes == high->addr && low->expandable == high->expandable &&

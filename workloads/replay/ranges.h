@@ -15,6 +15,7 @@
 struct range {
 	struct keyset_node node;          /* (addr) */
 	uint64_t addr, bytes;
+	uint64_t base;                    /* of a growing one: the lowest address seen near it, or 0 */
 	uint32_t stream, pool;            /* indices of the recording */
 	bool expandable, small, small_known, pool_known;
 };
@@ -33,6 +34,8 @@ void ranges_drop(struct ranges *ranges, struct range *range);
 struct range *ranges_find(const struct ranges *ranges, uint64_t addr);
 /* Takes a part out of one range; its rests stay. False: no one range holds all of it. */
 bool ranges_cut(struct ranges *ranges, uint64_t addr, uint64_t bytes);
+/* Takes all out that begin in it. */
+void ranges_clear(struct ranges *ranges, uint64_t addr, uint64_t bytes);
 /* Joins it with neighbours that touch it and are of the same kind, stream and pool; returns the result. */
 struct range *ranges_join(struct ranges *ranges, struct range *range);
 

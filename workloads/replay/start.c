@@ -23,6 +23,7 @@
 
 #define SLACK_MAX CACHING_SMALL_BYTES
 #define REQUEST_MAX (1ull << 48)
+#define NEAR_BYTES (1ull << 30)
 
 /* ---- settings ----------------------------------------------------------------- */
 
@@ -102,6 +103,7 @@ static void undo(struct replay *replay, const struct recording_event *e)
 	};
 	struct range *range;
 
+	like.pool_known = e->pool_known;
 	if (e->action == REC_SEGMENT_ALLOC || e->action == REC_SEGMENT_MAP) {
 		if (!ranges_cut(&replay->segments, e->addr, e->size))
 			replay->facts.bad_segments++;
@@ -117,6 +119,66 @@ static void undo(struct replay *replay, const struct recording_event *e)
 		ranges_join(&replay->segments, range);
 }
 
+/* A mapped place of growing memory. */
+struct place {
+	uint64_t addr, end;
+	uint32_t stream;
+};
+
+static int by_place(const void *pa, const void *pb)
+{
+	const struct place *a = pa, *b = pb;
+
+	return (a->addr > b->addr) - (a->addr < b->addr);
+}
+
+static size_t list_places(const struct replay *replay, struct place *v)
+{
+	const struct recording *r = replay->r;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->event_n; i++) {
+		const struct recording_event *e = &r->events[i];
+
+		if (e->action == REC_SEGMENT_MAP && e->addr < RANGE_ADDR_MAX && e->size < RANGE_ADDR_MAX)
+			v[n++] = (struct place){ e->addr, e->addr + e->size, e->stream };
+	}
+	for (const struct range *s = ranges_first(&replay->segments); s; s = ranges_next(s))
+		if (s->expandable)
+			v[n++] = (struct place){ s->addr, s->addr + s->bytes, s->stream };
+	qsort(v, n, sizeof *v, by_place);
+	return n;
+}
+
+/*
+ * Where the addresses of a growing segment begin, no event tells, but later
+ * events may map some below those that are mapped at the start. Two such
+ * segments are further apart than all memory; within one there is no such hole.
+ */
+static void find_bases(struct replay *replay)
+{
+	size_t n = replay->segments.set.n, at = 0;
+	struct place *v;
+
+	for (size_t i = 0; i < replay->r->event_n; i++)
+		n += replay->r->events[i].action == REC_SEGMENT_MAP;
+	v = tm_xcalloc(n + 1, sizeof *v);
+	n = list_places(replay, v);
+	for (struct range *s = ranges_first(&replay->segments); s && n; s = ranges_next(s)) {
+		size_t low;
+
+		if (!s->expandable)
+			continue;
+		while (v[at].addr < s->addr)
+			at++;
+		s->base = s->addr;
+		for (low = at; low-- > 0 && v[low].stream == s->stream &&
+		     (v[low].end >= s->base || s->base - v[low].end <= NEAR_BYTES);)
+			s->base = v[low].addr;
+	}
+	free(v);
+}
+
 void start_segments(struct replay *replay)
 {
 	const struct recording *r = replay->r;
@@ -126,7 +188,7 @@ void start_segments(struct replay *replay)
 		const struct recording_segment *s = &r->segments[i];
 		struct range like = {
 			.stream = s->stream, .pool = s->pool, .expandable = s->expandable, .small = s->small,
-			.small_known = true,
+			.small_known = true, .pool_known = true,
 		};
 
 		if (!ranges_add(&replay->segments, s->addr, s->size, &like))
@@ -137,6 +199,7 @@ void start_segments(struct replay *replay)
 			replay->no_segments = false;
 			undo(replay, &r->events[i]);
 		}
+	find_bases(replay);
 }
 
 /* ---- blocks ------------------------------------------------------------------------- */

@@ -120,10 +120,10 @@ static void follow_segment(struct builder *b, const struct recording_event *e)
 		ranges_cut(&b->now, e->addr, e->size);
 	} else {
 		struct range like = {
-			.stream = e->stream,
-			.pool = start_pool(b->replay, e), .expandable = e->action == REC_SEGMENT_MAP,
+			.stream = e->stream, .expandable = e->action == REC_SEGMENT_MAP, .pool_known = e->pool_known,
 		};
 
+		like.pool = start_pool(b->replay, e);
 		ranges_add(&b->now, e->addr, e->size, &like);
 	}
 }
@@ -131,9 +131,11 @@ static void follow_segment(struct builder *b, const struct recording_event *e)
 /* A private pool gives memory back only when nobody retains it. */
 static void release_pool(struct builder *b, size_t event)
 {
-	uint32_t pool = pool_of(b, &b->r->events[event]);
+	const struct recording_event *e = &b->r->events[event];
+	const struct range *range = ranges_find(&b->now, e->addr);
+	uint32_t pool = pool_of(b, e);
 
-	if (pool == 0 || !b->retained[pool])
+	if (pool == 0 || !b->retained[pool] || !(e->pool_known || (range && range->pool_known)))
 		return;
 	b->retained[pool] = false;
 	emit(b, TAPE_POOL_RELEASE, event, TAPE_SLOT_NONE)->pool = (uint16_t)pool;
@@ -143,8 +145,10 @@ static void release_pool(struct builder *b, size_t event)
  * Segments that go back one after another: the program called empty_cache, or
  * its request did not fit the device. The latter is followed by the segment
  * for that request; but then all that was reserved before, and the new one, is
- * more than was ever reserved, or it would not have failed. (Under garbage
- * collection segments go back without either; the policy does that itself.)
+ * more than was ever reserved, or it would not have failed. That leaves open
+ * what a short recording does not show; an exact replay notices when the
+ * request could have been served without. (Under garbage collection segments
+ * go back without either; the policy does that itself.)
  */
 static size_t burst(struct builder *b, size_t first)
 {
@@ -214,7 +218,8 @@ static void alloc(struct builder *b, size_t event)
 		spare_slot(b, slot);
 		b->replay->facts.reused_alive++;
 	}
-	slot = take_slot(b);
+	/* An exact replay does such a request before the completions in front of it: no slot of theirs. */
+	slot = b->failing ? fresh_slot(b) : take_slot(b);
 	snap_addresses_put(&b->known, e->addr, slot);
 	op = emit(b, TAPE_ALLOC, event, slot);
 	op->bytes = e->size;

@@ -6,12 +6,14 @@
 
 #define SPARE_LOW (1ull << 50)
 #define SPARE_ALIGN (2ull << 20)
+#define LOOK_AHEAD 4096                   /* segment events, for a release out of turn */
 #define TOTAL_UNKNOWN (1ull << 40)
 #define TOTAL_LEAST (1ull << 30)
 
 void told_init(struct told *told, const struct replay *replay)
 {
 	*told = (struct told){ .replay = replay, .spare = SPARE_LOW };
+	told->done = tm_xcalloc(replay->segment_event_n + 1, sizeof *told->done);
 	for (size_t i = 0; i < replay->segment_event_n; i++) {
 		const struct recording_event *e = &replay->r->events[replay->segment_events[i]];
 
@@ -27,6 +29,16 @@ void told_init(struct told *told, const struct replay *replay)
 void told_fini(struct told *told)
 {
 	ranges_fini(&told->held);
+	free(told->done);
+	told->done = NULL;
+}
+
+/* The event that the recorded allocator brought about next, or NULL. */
+static const struct recording_event *next_event(struct told *told)
+{
+	while (told->at < told->end && told->done[told->at])
+		told->at++;
+	return told->at < told->end ? &told->replay->r->events[told->replay->segment_events[told->at]] : NULL;
 }
 
 void told_begin(struct told *told, uint32_t event, bool refuse)
@@ -38,22 +50,27 @@ void told_begin(struct told *told, uint32_t event, bool refuse)
 		told->end++;
 }
 
+bool told_ignored(struct told *told)
+{
+	bool ignored = !told->asked && next_event(told);
+
+	told->asked |= ignored;
+	return ignored;
+}
+
 void told_end(struct told *told)
 {
-	told->missed += told->end - told->at;
+	while (next_event(told)) {
+		told->missed++;
+		told->at++;
+	}
 	told->at = told->end;
-	told->refuse = false;
+	told->refuse = told->asked = false;
 }
 
 void told_claim(struct told *told, uint64_t addr, uint64_t bytes)
 {
 	ranges_add(&told->held, addr, bytes, NULL);
-}
-
-/* The event that the recorded allocator brought about next, or NULL. */
-static const struct recording_event *next_event(const struct told *told)
-{
-	return told->at < told->end ? &told->replay->r->events[told->replay->segment_events[told->at]] : NULL;
 }
 
 static int nothing_left(struct tm_err *err)
@@ -90,13 +107,18 @@ static int alloc(struct told *told, uint64_t bytes, uint64_t *addr, struct tm_er
 	return elsewhere(told, bytes, addr, err);
 }
 
+static bool is(const struct recording_event *e, enum recording_action action, uint64_t addr, uint64_t bytes)
+{
+	return e->action == action && e->addr == addr && e->size == bytes;
+}
+
 static int map(struct told *told, uint64_t addr, uint64_t bytes, struct tm_err *err)
 {
 	const struct recording_event *next = next_event(told);
 
 	if (told->over)
 		return 0;
-	if (next && next->action == REC_SEGMENT_MAP && next->size == bytes && next->addr == addr) {
+	if (next && is(next, REC_SEGMENT_MAP, addr, bytes)) {
 		told->at++;
 		told->matched++;
 		return 0;
@@ -120,20 +142,27 @@ static int reserve(struct told *told, uint64_t bytes, uint64_t *addr, struct tm_
 
 static void release(struct told *told, enum recording_action action, uint64_t addr, uint64_t bytes)
 {
+	const struct replay *p = told->replay;
 	const struct recording_event *next = next_event(told);
 
-	if (next && next->action == action && next->addr == addr && next->size == bytes) {
+	if (next && is(next, action, addr, bytes)) {
 		told->at++;
 		told->matched++;
-	} else {
-		told->extra++;
+		return;
 	}
+	told->extra++;
+	for (size_t i = told->at; i < told->end && i < told->at + LOOK_AHEAD; i++)
+		if (!told->done[i] && is(&p->r->events[p->segment_events[i]], action, addr, bytes)) {
+			told->done[i] = true;
+			return;
+		}
 }
 
 int told_answer(void *arg, enum driver_call call, uint64_t bytes, uint64_t *addr, struct tm_err *err)
 {
 	struct told *told = arg;
 
+	told->asked = true;
 	switch (call) {
 	case DRIVER_ALLOC:
 		return alloc(told, bytes, addr, err);
@@ -150,8 +179,8 @@ int told_answer(void *arg, enum driver_call call, uint64_t bytes, uint64_t *addr
 		if (!told->over)
 			release(told, REC_SEGMENT_UNMAP, *addr, bytes);
 		return 0;
-	case DRIVER_RELEASE:
-		ranges_cut(&told->held, *addr, bytes);
+	case DRIVER_RELEASE:              /* of one that was there at the start, only mapped parts are known */
+		ranges_clear(&told->held, *addr, bytes);
 		return 0;
 	}
 	BUG("driver call %d", call);

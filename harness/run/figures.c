@@ -223,6 +223,7 @@ static int take_computed(const struct figures_input *in, size_t first, struct fi
 	for (size_t i = 0; i < n; i++)
 		figures_add(f, (struct store_value){ .metric = m[i].name, .v = m[i].v, .n = m[i].n, .has_mad = m[i].has_mad, .mad = m[i].mad });
 	f->tokens_s = js.tokens_s;
+	f->none_taken = js.trained && js.skipped == js.trained;
 	f->growth = js.growth;
 	f->flags |= js.drifts ? FLAG_DRIFT : 0;
 	f->flags |= js.growth.leak ? FLAG_LEAK : 0;

@@ -27,6 +27,7 @@ struct figures {
 	size_t n, cap;
 	double tokens_s, peak_bytes;      /* for progress; NaN: none */
 	int64_t flags;                    /* unsteady, drift, leak */
+	bool none_taken;                  /* every counted step of training was skipped */
 	struct judge_growth growth;       /* zero where nothing was judged */
 };
 

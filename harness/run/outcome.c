@@ -223,6 +223,16 @@ static void refused(const struct outcome_input *in, struct outcome *out)
 	}
 }
 
+/* Memory was taken and time went by, but nothing was learnt: 0 tokens a second are no point of a front. */
+static void untaken(const struct attempt *a, struct outcome *out)
+{
+	struct tm_str text = TM_STR_INIT;
+
+	judge_scale_text(&a->collect.scale, &text);
+	say(out, "invalid", "scale", "no counted step was taken: %s; a longer warm-up, or a smaller scale at first, lets it find its place", text.s);
+	tm_str_free(&text);
+}
+
 /* Skipped steps are no fault, but whoever reads the speed should know. */
 static void taken(const struct attempt *a, struct outcome *out)
 {
@@ -250,6 +260,8 @@ static void succeeded(const struct outcome_input *in, struct outcome *out)
 		say(out, "invalid", "events", "it ended with exit code 0 and without a result");
 	else if (figures_make(&fi, &out->figures, &err))
 		say(out, "invalid", "figures", "%s", err.text);
+	else if (out->figures.none_taken)
+		untaken(a, out);
 	else
 		taken(a, out);
 }

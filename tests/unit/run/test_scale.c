@@ -66,6 +66,26 @@ static void skipped_steps_are_no_work(void **state)
 			     "FROM value JOIN metric USING(metric_id) WHERE name = 'throughput.tokens'"), 6);
 }
 
+/* An overflow in every counted step is how a scale may begin, but then there is nothing to compare with anything. */
+static void a_window_without_an_update_is_no_result(void **state)
+{
+	static const char *const params[] = { "\"mode\":\"scaled\",\"overflows\":\"start\",\"steps\":6",
+					      "\"mode\":\"scaled\",\"overflows\":\"start\",\"steps\":7", NULL };
+	struct run_summary sum;
+	char *reason;
+
+	(void)state;
+	run_new(params, &sum);
+	assert_int_equal(sum.invalid, 1);
+	assert_int_equal(sum.ok, 1);
+	reason = ask_text("SELECT status || ' ' || cause || ' ' || reason FROM run" OF("0"));
+	assert_non_null(strstr(reason, "invalid scale no counted step was taken: 6 of 6 steps skipped after overflows; "
+			       "loss scale 65536 at first, 2048 at the end"));
+	free(reason);
+	assert_int_equal(ask("SELECT count(*) FROM value" OF("0")), 0);
+	assert_int_equal(ask("SELECT count(*) FROM value JOIN metric USING(metric_id)" OF("1") " AND name = 'throughput.tokens' AND v > 0"), 1);
+}
+
 static void causes_of_broken_training_are_the_configurations_fault(void **state)
 {
 	static const char *const params[] = { "\"mode\":\"gradient\"", "\"mode\":\"update\"", "\"mode\":\"scale\"", "\"mode\":\"ok\"", NULL };
@@ -88,6 +108,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collapse_and_health_are_told_apart),
 		cmocka_unit_test(skipped_steps_are_no_work),
+		cmocka_unit_test(a_window_without_an_update_is_no_result),
 		cmocka_unit_test(causes_of_broken_training_are_the_configurations_fault),
 	};
 	int rc;

@@ -23,7 +23,7 @@
 /* ---- figures of a plan ------------------------------------------------------------ */
 
 /* False: refused, or nothing to plan. */
-static bool read_figures(const json_t *answer, double limit_bytes, struct advice_figures *out)
+static bool read_figures(const json_t *answer, const struct advice_ask *ask, struct advice_figures *out)
 {
 	const json_t *peak = plan_peak(answer, "run"), *flops = json_object_get(answer, "flops");
 
@@ -32,9 +32,9 @@ static bool read_figures(const json_t *answer, double limit_bytes, struct advice
 	*out = (struct advice_figures){
 		.allocated_bytes = tm_json_real(peak, "allocated", 0), .reserved_bytes = tm_json_real(peak, "reserved", 0),
 		.flops = tm_json_real(flops, "done", 0), .recomputed = tm_json_real(flops, "recomputed", 0),
-		.time_us = tm_json_real(answer, "time_us", 0), .driver_calls = tm_json_real(answer, "driver_calls", 0),
+		.time_us = ask->timed ? tm_json_real(answer, "time_us", 0) : 0, .driver_calls = tm_json_real(answer, "driver_calls", 0),
 		.fits = !json_object_get(answer, "oom") &&
-			(limit_bytes <= 0 || tm_json_real(peak, "device", 0) <= limit_bytes),
+			(ask->limit_bytes <= 0 || tm_json_real(peak, "device", 0) <= ask->limit_bytes),
 	};
 	return true;
 }
@@ -122,7 +122,7 @@ static int plan_all(struct round *r, struct tm_err *err)
 		for (size_t i = 0; i < r->rule[k].n; i++) {
 			struct tried *d = &r->rule[k].v[i];
 
-			d->planned = read_figures(json_array_get(r->answers, d->question), r->ask->limit_bytes, &d->f);
+			d->planned = read_figures(json_array_get(r->answers, d->question), r->ask, &d->f);
 		}
 	return 0;
 }
@@ -424,7 +424,7 @@ static int advise(const struct advice_ask *ask, json_t **params, json_t **answer
 	int rc;
 
 	*found = false;
-	if (!read_figures(*answer, ask->limit_bytes, &now))
+	if (!read_figures(*answer, ask, &now))
 		return 0;
 	round_init(&r, ask, *params, *answer, &now);
 	for (size_t i = 0; i < rules_n; i++)

@@ -33,6 +33,7 @@ struct advice_ask {
 	const json_t *params;             /* every parameter of the point, resolved */
 	const json_t *answer;             /* its plan: one object of docs/protocol.md, "Plan" */
 	double limit_bytes;               /* what the card offers; 0: unknown. A cap is in params */
+	bool timed;                       /* differences of the plans' times mean something there */
 	/*
 	 * Plans the same workload with other parameters: n of them, *answers an
 	 * array of n plans in the same order, to be freed by the caller.

@@ -37,6 +37,15 @@ static double limit_of(const json_t *card)
 	return tm_json_real(card, "memory", 0) - tm_json_real(card, "context", 0);
 }
 
+/*
+ * The rates of a card are those of its data sheet. What roundings, 16-bit types and
+ * tiles cost on a CPU has no entry in a device file: the sign of a difference would be a guess.
+ */
+static bool is_timed(const json_t *card)
+{
+	return card && strcmp(tm_json_str(card, "backend", "cpu"), "cpu");
+}
+
 int advise_point(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer, struct advice *out, struct tm_err *err)
 {
 	struct plan_ask quiet = *ask;
@@ -51,6 +60,7 @@ int advise_point(const struct plan_ask *ask, const struct spec_point *point, con
 	quiet.progress = NULL;            /* these are no points of the sweep */
 	what.params = params;
 	what.limit_bytes = ask->card ? limit_of(ask->card) : 0;
+	what.timed = is_timed(ask->card);
 	rc = advice_make(&what, out, err);
 	json_decref(params);
 	return rc;

@@ -92,7 +92,7 @@ static struct advice advise(struct world *w, const char *params)
 
 	assert_non_null(p);
 	answer = plan(w, p);
-	struct advice_ask q = { .workload = "gpt", .params = p, .answer = answer, .limit_bytes = w->limit * MIB, .plan = ask, .arg = w };
+	struct advice_ask q = { .workload = "gpt", .params = p, .answer = answer, .limit_bytes = w->limit * MIB, .timed = true, .plan = ask, .arg = w };
 
 	assert_ok(advice_make(&q, &a, &err), &err);
 	json_decref(answer);

@@ -194,7 +194,7 @@ static void under_a_cap(void **state)
 static void with_a_card(void **state)
 {
 	json_t *card = json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:{s:f,s:f,s:f,s:f},s:f,s:f,s:{s:f,s:f}}", "name", "toy", "title", "a toy",
-		"backend", "cpu", "memory", (json_int_t)40 << 20, "granularity", (json_int_t)2 << 20, "context", (json_int_t)4 << 20,
+		"backend", "cuda", "memory", (json_int_t)40 << 20, "granularity", (json_int_t)2 << 20, "context", (json_int_t)4 << 20,
 		"rates", "fp32", 1e12, "tf32", 1e12, "bf16", 2e12, "fp16", 2e12, "bandwidth", 1e11, "launch", 1e-5,
 		"efficiency", "matrix", 0.7, "memory", 0.8);
 	struct plan_ask ask = { .work = WORK, .describe = describe, .card = card };
@@ -212,6 +212,14 @@ static void with_a_card(void **state)
 	assert_false(advice.v[0].before.fits);
 	assert_true(advice.v[0].after.time_us > 0 && advice.v[0].time_error_us > 0);
 	assert_non_null(strstr(advice.v[0].text, "(a first estimate)"));
+	advice_free(&advice);
+
+	/* the CPU has no rates that could tell which of two settings is faster */
+	json_object_set_new(card, "backend", json_string("cpu"));
+	assert_ok(advise_point(&ask, spec->points, json_array_get(answers, 0), &advice, &err), &err);
+	assert_true(advice.n > 0);
+	assert_true(advice.v[0].after.time_us == 0 && advice.v[0].time_error_us == 0);
+	assert_null(strstr(advice.v[0].text, "estimate"));
 	advice_free(&advice);
 	json_decref(answers);
 	json_decref(card);

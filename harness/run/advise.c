@@ -57,6 +57,11 @@ int advise_point(const struct plan_ask *ask, const struct spec_point *point, con
 	*out = (struct advice){ .n = 0 };
 	if (rc)
 		return rc;
+	/* a lower bound is no promise, and each trial would go through as many steps */
+	if (json_is_true(json_object_get(answer, "cut"))) {
+		json_decref(params);
+		return 0;
+	}
 	quiet.progress = NULL;            /* these are no points of the sweep */
 	what.params = params;
 	what.limit_bytes = ask->card ? limit_of(ask->card) : 0;

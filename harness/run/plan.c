@@ -11,8 +11,11 @@
  * Points a worker call. A call may take 30 s (run_ask_worker) and a large
  * model takes a tenth of a second, so this leaves room for a machine that is
  * slow or busy; the start of a worker is 5 ms and shared by all of them.
+ * Where each step draws its lengths all of a run's are gone through, so points
+ * of many steps share a call with fewer others.
  */
 #define PORTION 48
+#define PORTION_STEPS 6000
 
 /* The job of a run, with what a plan has beside it put in before the last brace. */
 static void add_job(const struct plan_ask *ask, const struct spec_point *point, const struct tm_str *card, struct tm_str *out)
@@ -89,6 +92,18 @@ static int ask_portion(const struct plan_ask *ask, const struct spec_point *poin
 	return rc;
 }
 
+static size_t portion(const struct spec_point *points, size_t n)
+{
+	int64_t steps = 0;
+
+	for (size_t i = 0; i < n && i < PORTION; i++) {
+		steps += points[i].measure.warmup_min + points[i].measure.steps;
+		if (i && steps > PORTION_STEPS)
+			return i;
+	}
+	return n < PORTION ? n : PORTION;
+}
+
 int plan_points(const struct plan_ask *ask, const struct spec_point *points, size_t n, json_t **answers, struct tm_err *err)
 {
 	struct tm_str card = TM_STR_INIT;
@@ -97,10 +112,11 @@ int plan_points(const struct plan_ask *ask, const struct spec_point *points, siz
 	*answers = json_array();
 	if (ask->card)
 		tm_json_canonical(ask->card, &card);
-	for (size_t i = 0; i < n && !rc; i += PORTION) {
+	for (size_t i = 0, now; i < n && !rc; i += now) {
+		now = portion(points + i, n - i);
 		if (ask->progress)
 			ask->progress(ask->arg, i, n);
-		rc = ask_portion(ask, points + i, n - i < PORTION ? n - i : PORTION, &card, *answers, err);
+		rc = ask_portion(ask, points + i, now, &card, *answers, err);
 	}
 	if (!rc && ask->progress)
 		ask->progress(ask->arg, n, n);

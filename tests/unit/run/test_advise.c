@@ -226,6 +226,44 @@ static void with_a_card(void **state)
 	spec_free(spec);
 }
 
+static void count_call(void *arg, size_t done, size_t n)
+{
+	(void)done;
+	(void)n;
+	++*(int *)arg;
+}
+
+/* Drawn lengths and a million steps: the plan is a lower bound, and trials would take a minute to promise nothing. */
+static void many_drawn_steps(void **state)
+{
+	int calls = 0;
+	struct plan_ask ask = { .work = WORK, .describe = describe, .progress = count_call, .arg = &calls };
+	struct settings set = SETTINGS("gpt-tiny", "seq=choices:64,128", "measure.steps=1000000"),
+			alike = SETTINGS("gpt-tiny", "measure.steps=1000000");
+	struct spec *spec = load("gpt", &set), *quick = load("gpt", &alike);
+	struct spec_point three[] = { quick->points[0], quick->points[0], quick->points[0] };
+	struct tm_err err = { 0 };
+	struct advice advice;
+	json_t *answers;
+
+	(void)state;
+	assert_ok(plan_points(&ask, spec->points, 1, &answers, &err), &err);
+	assert_true(json_is_true(json_object_get(json_array_get(answers, 0), "cut")));
+	assert_ok(advise_point(&ask, spec->points, json_array_get(answers, 0), &advice, &err), &err);
+	assert_int_equal(advice.n, 0);
+	advice_free(&advice);
+	json_decref(answers);
+
+	/* a call to the worker each, and one more to say that it is done */
+	calls = 0;
+	assert_ok(plan_points(&ask, three, 3, &answers, &err), &err);
+	assert_int_equal(json_array_size(answers), 3);
+	assert_int_equal(calls, 4);
+	json_decref(answers);
+	spec_free(quick);
+	spec_free(spec);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -236,6 +274,7 @@ int main(void)
 		cmocka_unit_test(nothing_to_say),
 		cmocka_unit_test(under_a_cap),
 		cmocka_unit_test(with_a_card),
+		cmocka_unit_test(many_drawn_steps),
 	};
 	int rc;
 

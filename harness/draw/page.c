@@ -332,8 +332,9 @@ static void again(const struct page *p, struct tm_str *out)
 	tm_str_addf(out, "tidemark report %lld</pre>\n", (long long)s->id);
 	if (!whole)
 		tm_str_add(out, "<p>Other flags that the sweep was started with are not in this line.</p>\n");
-	tm_str_add(out, "<p>One run whole, with its parameters and operators: <code>tidemark show RUN</code>. Any other question: "
-		   "<code>tidemark query \"SELECT label, peak_bytes, tokens_s FROM wide\"</code>.</p>\n");
+	tm_str_addf(out, "<p>One run whole, with its parameters and operators: <code>tidemark show RUN</code>. Any other question: "
+		    "<code>tidemark query \"SELECT %s\"</code>.</p>\n",
+		    is_replay(p) ? "night, label, median FROM history WHERE metric = 'mem.reserved.peak'" : "label, peak_bytes, tokens_s FROM wide");
 	tm_str_free(&text);
 }
 

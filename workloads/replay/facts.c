@@ -9,6 +9,7 @@
 struct live {
 	uint64_t bytes;                   /* 0: nothing */
 	uint64_t event;                   /* of the request */
+	bool freed;                       /* but not completed: an allocator that runs out waits for it */
 };
 
 struct living {
@@ -29,24 +30,26 @@ static void living_init(struct living *l, const struct replay *replay)
 
 		if (block->dropped)
 			continue;
-		l->slot[block->slot] = (struct live){ block->bytes, REPLAY_NO_EVENT };
+		l->slot[block->slot] = (struct live){ block->bytes, REPLAY_NO_EVENT, block->pending };
 		l->bytes += block->bytes;
-		l->rounded += rounded(block->bytes);
+		l->rounded += block->pending ? 0 : rounded(block->bytes);
 	}
 }
 
 static void living_apply(struct living *l, const struct tape_op *op)
 {
-	struct live *live;
+	struct live *live = op->slot == TAPE_SLOT_NONE ? NULL : &l->slot[op->slot];
 
 	if (op->kind == TAPE_ALLOC) {
-		l->slot[op->slot] = (struct live){ op->bytes, op->event };
+		*live = (struct live){ op->bytes, op->event, false };
 		l->bytes += op->bytes;
 		l->rounded += rounded(op->bytes);
-	} else if (op->kind == TAPE_FREE || op->kind == TAPE_COMPLETE) {
-		live = &l->slot[op->slot];
-		l->bytes -= live->bytes;
+	} else if (live && op->kind != TAPE_COMPLETE && !live->freed) {
 		l->rounded -= rounded(live->bytes);
+		live->freed = true;
+	}
+	if (op->kind == TAPE_FREE || op->kind == TAPE_COMPLETE) {
+		l->bytes -= live->bytes;
 		live->bytes = 0;
 	}
 }

@@ -105,14 +105,18 @@ static int find_hole(struct search *s, uint64_t cap, uint64_t top, uint64_t *hol
 	return 0;
 }
 
-/* The most that lives at once, as the setting rounds it: no smaller cap can do. */
+/*
+ * The most that lives at once, as the setting rounds it: no smaller cap can do.
+ * What is freed counts no more, even if it is pending: an allocator that runs
+ * out waits for it.
+ */
 static uint64_t least(const struct search *s, const struct conf *conf)
 {
 	const struct replay *replay = s->replay;
 	uint64_t *slot = tm_xcalloc(replay->slot_n + 1, sizeof *slot), live = 0, most;
 
 	for (size_t i = 0; i < replay->before_n; i++)
-		if (!replay->before[i].dropped) {
+		if (!replay->before[i].dropped && !replay->before[i].pending) {
 			slot[replay->before[i].slot] = replay->before[i].bytes;
 			live += replay->before[i].bytes;
 		}
@@ -123,7 +127,7 @@ static uint64_t least(const struct search *s, const struct conf *conf)
 		if (op->kind == TAPE_ALLOC) {
 			slot[op->slot] = conf ? caching_round(conf, op->bytes) : op->bytes;
 			live += slot[op->slot];
-		} else if (op->kind == TAPE_FREE || op->kind == TAPE_COMPLETE) {
+		} else if (op->kind == TAPE_FREE || op->kind == TAPE_FREE_LATER) {
 			live -= slot[op->slot];
 			slot[op->slot] = 0;
 		}

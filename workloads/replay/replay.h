@@ -81,7 +81,7 @@ struct replay_facts {
 	uint64_t requests, frees;         /* that are replayed */
 	uint64_t requested_peak;          /* bytes in use, as asked, until the free has completed */
 	uint64_t peak_event;              /* after which requested was first highest; REPLAY_NO_EVENT: the start */
-	uint64_t rounded_peak;            /* each rounded up to 512, requests of recorded ooms included */
+	uint64_t rounded_peak;            /* each rounded up to 512, until its free is requested; requests of recorded ooms included */
 	uint64_t reserved_start, reserved_peak;           /* by the recorded segments and their events */
 	uint64_t before_n, before_bytes;  /* blocks that lived before the first event, as asked */
 	uint64_t inferred_blocks;         /* of them: their size is not in the file */

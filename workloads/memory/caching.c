@@ -237,10 +237,10 @@ void caching_free(struct caching *c, struct caching_block *block, bool later)
 
 	BUG_ON(block->state != CACHING_LIVE);
 	/* Freed by the program … */
-	caching_stats_add(&c->stats, CACHING_ALLOCATION, class, -1);
-	caching_stats_add(&c->stats, CACHING_ALLOCATED_BYTES, class, -(int64_t)block->size);
+	caching_stats_sub(&c->stats, CACHING_ALLOCATION, class, 1);
+	caching_stats_sub(&c->stats, CACHING_ALLOCATED_BYTES, class, (int64_t)block->size);
 	if (block->size >= c->conf.max_split_bytes)
-		caching_gauge_add(&c->stats.oversize_allocations, -1);
+		caching_gauge_sub(&c->stats.oversize_allocations, 1);
 	/* … and, no other stream using it, at once free for reuse. */
 	if (later || block->shared)
 		caching_pend(c, block);

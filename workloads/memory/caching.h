@@ -101,19 +101,43 @@ struct caching_stats {
 	int64_t max_split_size;           /* as at the start; -1: unlimited */
 };
 
-static inline void caching_gauge_add(struct caching_gauge *gauge, int64_t delta)
+/* n >= 0. What is taken away touches one number, what is added three, so they are apart. */
+static inline void caching_gauge_add(struct caching_gauge *gauge, int64_t n)
 {
-	gauge->current += delta;
-	gauge->allocated += delta > 0 ? delta : 0;
-	if (gauge->current > gauge->peak)
-		gauge->peak = gauge->current;
+	int64_t current = gauge->current + n;
+
+	gauge->current = current;
+	gauge->allocated += n;
+	gauge->peak = current > gauge->peak ? current : gauge->peak;
+}
+
+static inline void caching_gauge_sub(struct caching_gauge *gauge, int64_t n)
+{
+	gauge->current -= n;
 }
 
 static inline void caching_stats_add(struct caching_stats *stats, enum caching_stat stat,
-				     enum caching_class class, int64_t delta)
+				     enum caching_class class, int64_t n)
 {
-	caching_gauge_add(&stats->all[stat], delta);
-	caching_gauge_add(&stats->by_class[class][stat], delta);
+	caching_gauge_add(&stats->all[stat], n);
+	caching_gauge_add(&stats->by_class[class][stat], n);
+}
+
+static inline void caching_stats_sub(struct caching_stats *stats, enum caching_stat stat,
+				     enum caching_class class, int64_t n)
+{
+	caching_gauge_sub(&stats->all[stat], n);
+	caching_gauge_sub(&stats->by_class[class][stat], n);
+}
+
+/* Of either sign. */
+static inline void caching_stats_move(struct caching_stats *stats, enum caching_stat stat,
+				      enum caching_class class, int64_t delta)
+{
+	if (delta < 0)
+		caching_stats_sub(stats, stat, class, -delta);
+	else
+		caching_stats_add(stats, stat, class, delta);
 }
 
 /* Every statistic under its name in torch.cuda.memory_stats, ascending. */

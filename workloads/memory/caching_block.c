@@ -201,8 +201,8 @@ static void count_inactive(struct caching *c, const struct caching_block *block,
 {
 	if (caching_expands(block))
 		return;
-	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT, block->pool->class, blocks);
-	caching_stats_add(&c->stats, CACHING_INACTIVE_SPLIT_BYTES, block->pool->class, bytes);
+	caching_stats_move(&c->stats, CACHING_INACTIVE_SPLIT, block->pool->class, blocks);
+	caching_stats_move(&c->stats, CACHING_INACTIVE_SPLIT_BYTES, block->pool->class, bytes);
 }
 
 struct caching_block *caching_hand_out(struct caching *c, struct caching_block *block,

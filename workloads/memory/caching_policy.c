@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
+
 static void warn(const struct mem_policy_config *cfg, const struct conf_notes *notes)
 {
 	for (size_t i = 0; i < notes->n && cfg->warn; i++) {

@@ -94,9 +94,9 @@ void caching_complete(struct caching *c, struct caching_block *block)
 			c->pending_last = block->pending_prev;
 	}
 	caching_take_back(c, block);
-	caching_stats_add(&c->stats, CACHING_ACTIVE, class, -1);
-	caching_stats_add(&c->stats, CACHING_ACTIVE_BYTES, class, -size);
-	caching_stats_add(&c->stats, CACHING_REQUESTED_BYTES, class, -requested);
+	caching_stats_sub(&c->stats, CACHING_ACTIVE, class, 1);
+	caching_stats_sub(&c->stats, CACHING_ACTIVE_BYTES, class, size);
+	caching_stats_sub(&c->stats, CACHING_REQUESTED_BYTES, class, requested);
 }
 
 void caching_complete_all(struct caching *c, const struct caching_private *of, bool tell)

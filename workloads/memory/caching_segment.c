@@ -53,7 +53,7 @@ void caching_close(struct caching *c, struct caching_segment *segment)
 void caching_count_reserved(struct caching *c, enum caching_class class, int64_t bytes)
 {
 	c->reserved += (uint64_t)bytes;
-	caching_stats_add(&c->stats, CACHING_RESERVED_BYTES, class, bytes);
+	caching_stats_move(&c->stats, CACHING_RESERVED_BYTES, class, bytes);
 	if (bytes < 0)
 		c->stats.device_frees++;
 	else
@@ -95,9 +95,9 @@ static void release(struct caching *c, struct caching_block *block)
 	caching_unpark(block);
 	c->driver->free(c->driver, segment->addr, segment->size);
 	caching_count_reserved(c, class, -(int64_t)segment->size);
-	caching_stats_add(&c->stats, CACHING_SEGMENT, class, -1);
+	caching_stats_sub(&c->stats, CACHING_SEGMENT, class, 1);
 	if (segment->size >= c->conf.max_split_bytes)
-		caching_gauge_add(&c->stats.oversize_segments, -1);
+		caching_gauge_sub(&c->stats.oversize_segments, 1);
 	caching_close(c, segment);
 }
 

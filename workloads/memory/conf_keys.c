@@ -10,7 +10,7 @@
 
 #include <errno.h>
 #include <locale.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,13 +20,16 @@ static struct mem *mem_of(struct mem_driver *watch)
 	return (struct mem *)watch;       /* its first member */
 }
 
-/* One event more. The multiplier is odd and its bits are mixed (2^64 / golden ratio), the shift brings high bits down. */
+/*
+ * One event more. The multipliers are odd with mixed bits (2^64 / golden ratio,
+ * and the finalizer of MurmurHash3); the rotation brings high bits down. Only
+ * one product waits for the event before.
+ */
 static void digest(struct mem *mem, uint64_t addr, uint64_t bytes)
 {
-	uint64_t h = (mem->digest ^ addr) * 0x9e3779b97f4a7c15ull;
+	uint64_t event = addr * 0x9e3779b97f4a7c15ull ^ bytes * 0xff51afd7ed558ccdull, h = mem->digest;
 
-	h = ((h ^ h >> 32) ^ bytes) * 0x9e3779b97f4a7c15ull;
-	mem->digest = h ^ h >> 32;
+	mem->digest = ((h << 29 | h >> 35) ^ event) * 0xc4ceb9fe1a85ec53ull;
 }
 
 static int watch_alloc(struct mem_driver *watch, uint64_t bytes, uint64_t *addr, struct tm_err *err)

@@ -323,12 +323,16 @@ static void taken_over(void **state)
 
 static void what_cannot_be_taken_over(void **state)
 {
-	static const struct { struct mem_part part[2]; size_t n; const char *says; } cases[] = {
-		{ { { 1 << 30, 2 << 20, 1 << 30, 1 << 20, 0, 0, { { 0 } }, MEM_PART_FREE, true, false } }, 1, "do not tile" },
-		{ { { 1 << 30, 2 << 20, 1 << 30, 2 << 20, 3 << 20, 0, { { 0 } }, MEM_PART_LIVE, true, false } }, 1, "does not fit its block" },
-		{ { { 1 << 30, 1025, 1 << 30, 1025, 0, 0, { { 0 } }, MEM_PART_FREE, true, false } }, 1, "no multiple of 512" },
-		{ { { 1 << 30, 3 << 20, 1 << 30, 3 << 20, 0, 0, { { 0 } }, MEM_PART_FREE, false, true } }, 1, "whole pages" },
+#define PART(bytes, block, asked, is, ...) { \
+	.segment_addr = 1 << 30, .segment_bytes = (bytes), .addr = 1 << 30, .size = (block), .requested = (asked), \
+	.state = (is), __VA_ARGS__ }
+	static const struct { struct mem_part part; const char *says; } cases[] = {
+		{ PART(2 << 20, 1 << 20, 0, MEM_PART_FREE, .small = true), "do not tile" },
+		{ PART(2 << 20, 2 << 20, 3 << 20, MEM_PART_LIVE, .small = true), "does not fit its block" },
+		{ PART(1025, 1025, 0, MEM_PART_FREE, .small = true), "no multiple of 512" },
+		{ PART(3 << 20, 3 << 20, 0, MEM_PART_FREE, .expandable = true), "whole pages" },
 	};
+#undef PART
 	const struct mem_policy *policy = mem_policy_find("caching");
 	struct mem_driver *driver = driver_space_new(1ull << 36, 512);
 	struct mem_policy_config cfg = { .conf = "", .driver = driver };
@@ -343,7 +347,7 @@ static void what_cannot_be_taken_over(void **state)
 	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
 		struct tm_err err = { 0 };
 
-		assert_int_equal(policy->adopt(c, cases[i].part, cases[i].n, grants, &err), TM_EINVALID);
+		assert_int_equal(policy->adopt(c, &cases[i].part, 1, grants, &err), TM_EINVALID);
 		if (!strstr(err.text, cases[i].says))
 			fail_msg("case %zu: %s", i, err.text);
 		policy->check(c);

@@ -137,6 +137,26 @@ static void what_calls_the_driver_all_the_time_is_named_and_not_chosen(void **st
 	world_free(w);
 }
 
+/* Where the recording's own settings do not fit, the first that does is not the best yet. */
+static void a_dear_one_gives_way_to_a_cheaper_one(void **state)
+{
+	static const struct outcome v[] = {
+		{ NULL, 10, 9.9, 0, 150, 5, true }, { "max_split_size_mb:32", 10, 9.2, 0, 4300, 90, false },
+		{ "expandable_segments:True", 10, 9.8, 0, 120, 3, false }, { NULL, 0, 12, 0, 100, 0, false },
+	};
+	struct world *w = world(v, 4, 9);
+
+	(void)state;
+	w->c.cap_bytes = 10 * GIB;
+	assert_true(replay_is_dear(&w->c, 1));
+	assert_int_equal(replay_best(&w->c), 2);
+	/* and is taken where nothing else fits, with its price in the first sentence */
+	json_object_set_new(w->results[2], "completes", json_false());
+	assert_int_equal(replay_best(&w->c), 1);
+	assert_headline(w, "fits with max_split_size_mb:32, at 4300 driver calls");
+	world_free(w);
+}
+
 static void under_a_cap_only_what_completes_counts(void **state)
 {
 	static const struct outcome v[] = {
@@ -402,6 +422,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_least_that_is_enough_wins),
 		cmocka_unit_test(what_calls_the_driver_all_the_time_is_named_and_not_chosen),
+		cmocka_unit_test(a_dear_one_gives_way_to_a_cheaper_one),
 		cmocka_unit_test(under_a_cap_only_what_completes_counts),
 		cmocka_unit_test(arithmetic_is_not_argued_with),
 		cmocka_unit_test(one_request_larger_than_the_card),

@@ -105,6 +105,7 @@ static int start_warm(struct pass *pass, struct tm_err *err)
 
 	for (struct range *s = ranges_first(&replay->segments); s && !rc; s = ranges_next(s)) {
 		cut_segment(replay, s, &next, &parts);
+		pass->retained[s->pool] = true;
 		rc = adopt(pass, &parts, err);
 	}
 	parts_fini(&parts);
@@ -232,6 +233,7 @@ static int start(struct pass *pass, struct tm_err *err)
 		/* Segments that this policy cannot have: what lived in them is asked for anew. */
 		end_policy(pass);
 		memset(pass->slots, PASS_EMPTY, replay->slot_n);
+		memset(pass->retained, 0, replay->r->pool_n * sizeof *pass->retained);
 		told_init(&pass->told, replay);
 		pass->told.over = true;
 		pass->pending_first = pass->pending_last = TAPE_SLOT_NONE;
@@ -258,6 +260,7 @@ int pass_init(struct pass *pass, const struct replay *replay, const struct repla
 		return tm_fail(err, TM_EINVALID, "there is no allocator \"%s\"", setting->policy);
 	pass->grants = tm_xcalloc(replay->slot_n + 1, sizeof *pass->grants);
 	pass->slots = tm_xcalloc(replay->slot_n + 1, sizeof *pass->slots);
+	pass->retained = tm_xcalloc(replay->r->pool_n + 1, sizeof *pass->retained);
 	pass->links = tm_xcalloc(replay->slot_n + 1, sizeof *pass->links);
 	if (watch) {
 		pass->event = tm_xcalloc(replay->slot_n + 1, sizeof *pass->event);
@@ -282,5 +285,6 @@ void pass_fini(struct pass *pass)
 	free(pass->grants);
 	free(pass->slots);
 	free(pass->links);
+	free(pass->retained);
 	free(pass->event);
 }

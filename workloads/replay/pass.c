@@ -176,8 +176,10 @@ static void release_pool(struct pass *pass, uint32_t pool)
 {
 	const struct recording_pool *id = &pass->replay->r->pools[pool];
 
-	if (pass->policy->pool_release)
-		pass->policy->pool_release(pass->state, (struct mem_pool_id){ { id->id[0], id->id[1] } });
+	if (!pass->policy->pool_release || !pass->retained[pool])
+		return;
+	pass->retained[pool] = false;
+	pass->policy->pool_release(pass->state, (struct mem_pool_id){ { id->id[0], id->id[1] } });
 }
 
 /* ---- the loop ------------------------------------------------------------------------ */

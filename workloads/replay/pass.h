@@ -35,6 +35,7 @@ struct pass {
 	uint8_t *slots;                   /* enum pass_slot; one more than slots: what serves a recorded oom */
 	struct pass_link *links;          /* by slot */
 	uint32_t pending_first, pending_last;
+	bool *retained;                   /* by pool: the policy knows it, and it is in use */
 	const struct pass_watch *watch;   /* or NULL */
 	uint64_t *event;                  /* by slot: the request it serves; only for a watcher */
 	uint64_t held;                    /* highest so far, of the driver */
@@ -77,6 +78,7 @@ static inline void pass_want(struct pass *pass, const struct tape_op *op)
 	pass->req.bytes = op->bytes;
 	pass->req.stream = pass->replay->r->streams[op->stream];
 	pass->req.pool = (struct mem_pool_id){ { pool->id[0], pool->id[1] } };
+	pass->retained[op->pool] = true;
 }
 
 /* compare.c: share of the recording's blocks that the policy has likewise, NaN where it lists none. */

@@ -67,6 +67,8 @@ static int split_traces(struct finish *f, const struct snap_range *traces)
 		if (id == RECORDING_NONE)
 			continue;
 		d->trace = ((struct snap_range *)f->b->ranges.v)[id];
+		if (!d->trace.n)
+			continue;
 		e = (struct recording_event *)f->b->events.v + d->trace.first;
 		for (size_t k = 0; k < d->trace.n; k++)
 			d->markers += e[k].action == REC_SNAPSHOT;

@@ -400,6 +400,29 @@ static inline struct snap_value known(uint64_t entry)
 	return (struct snap_value){ .v = entry & UINT64_MAX >> 8, .tag = (uint8_t)(entry >> 56), .shared = true };
 }
 
+/* A whole number with its opcode, into *to. Returns the bytes it takes; 0: another opcode, or an unusual number. */
+static inline unsigned push_number(const uint8_t *p, struct snap_value *to)
+{
+	unsigned shift;
+	uint64_t v;
+
+	switch (*p) {
+	case OP_BININT1: *to = (struct snap_value){ .tag = V_INT, .v = p[1] }; return 2;
+	case OP_BININT2: *to = (struct snap_value){ .tag = V_INT, .v = number(p + 1, 2) }; return 3;
+	case OP_BININT: v = (uint64_t)(int64_t)(int32_t)number(p + 1, 4); break;
+	case OP_LONG1:
+		if (!p[1] || p[1] > 8)
+			return 0;
+		shift = 64 - 8 * p[1];
+		v = (uint64_t)((int64_t)(number(p + 2, 8) << shift) >> shift);
+		*to = (struct snap_value){ .tag = V_INT, .v = v };
+		return 2u + p[1];
+	default: return 0;
+	}
+	*to = (struct snap_value){ .tag = V_INT, .v = v };
+	return 5;
+}
+
 /*
  * One pass over the opcodes. Those that files are made of, and that cannot go
  * wrong, work on copies of the input's and the stack's ends (next, top); the
@@ -415,47 +438,61 @@ static int run(struct machine *m)
 		const uint8_t *p = in->p, *end = in->end - p < OP_BYTES_MAX ? p : in->end - OP_BYTES_MAX;
 		struct snap_value *top = (struct snap_value *)b->stack.v + b->stack.n;
 		const struct snap_value *room = (struct snap_value *)b->stack.v + b->stack.cap;
-		const uint64_t *memo = b->memo.v;
-		const size_t memo_n = b->memo.n;
+		uint64_t *memo = b->memo.v;
+		size_t memo_n = b->memo.n;
 		uint64_t v;
-		unsigned shift;
+		unsigned n;
 
-		for (; p < end && top < room; top++) {
+		while (p < end && top < room) {
 			switch (*p) {
 			case OP_LONG_BINGET:
 				/* the frames of a stack: one behind the other, dozens of them */
-				for (;; top++) {
+				do {
 					v = number(p + 1, 4);
 					if (v >= memo_n || !memo[v] || memo[v] >> 63)
 						goto slow;
-					*top = known(memo[v]);
+					*top++ = known(memo[v]);
 					p += 5;
-					if (*p != OP_LONG_BINGET || p >= end || top + 1 >= room)
-						break;
-				}
+				} while (*p == OP_LONG_BINGET && p < end && top < room);
 				break;
 			case OP_BINGET:
 				v = p[1];
 				if (v >= memo_n || !memo[v] || memo[v] >> 63)
 					goto slow;
-				*top = known(memo[v]);
+				*top++ = known(memo[v]);
 				p += 2;
+				/* mostly a key: its value, by a branch of its own, which is easier to foresee */
+				if (p < end && top < room) {
+					n = push_number(p, top);
+					top += n > 0;
+					p += n;
+				}
 				break;
-			case OP_BININT1: *top = (struct snap_value){ .tag = V_INT, .v = p[1] }; p += 2; break;
-			case OP_BININT2: *top = (struct snap_value){ .tag = V_INT, .v = number(p + 1, 2) }; p += 3; break;
-			case OP_BININT:
-				*top = (struct snap_value){ .tag = V_INT, .v = (uint64_t)(int64_t)(int32_t)number(p + 1, 4) };
-				p += 5;
-				break;
-			case OP_LONG1:
-				if (!p[1] || p[1] > 8)
+			case OP_BININT1: case OP_BININT2: case OP_BININT: case OP_LONG1:
+				n = push_number(p, top);
+				if (!n)
 					goto slow;
-				shift = 64 - 8 * p[1];
-				*top = (struct snap_value){ .tag = V_INT, .v = (uint64_t)((int64_t)(number(p + 2, 8) << shift) >> shift) };
-				p += 2 + p[1];
+				top++;
+				p += n;
 				break;
-			case OP_EMPTY_DICT: *top = (struct snap_value){ .tag = V_DICT }; p++; break;
-			case OP_EMPTY_LIST: *top = (struct snap_value){ .tag = V_LIST }; p++; break;
+			case OP_EMPTY_DICT: case OP_EMPTY_LIST:
+				*top = (struct snap_value){ .tag = *p == OP_EMPTY_DICT ? V_DICT : V_LIST };
+				/* nearly always memoized at once */
+				if (p[1] == OP_MEMOIZE && m->memoized == memo_n && memo_n < b->memo.cap && memo_n < UINT32_MAX - 1) {
+					memo[memo_n] = (uint64_t)top->tag << 56;
+					b->memo.n = m->memoized = ++memo_n;
+					top->memo = (uint32_t)memo_n;
+					p++;
+				}
+				top++;
+				p++;
+				break;
+			case OP_MARK:
+				if (m->mark_n == MARK_MAX)
+					goto slow;
+				m->mark[m->mark_n++] = m->base = (size_t)(top - (struct snap_value *)b->stack.v);
+				p++;
+				break;
 			default: goto slow;
 			}
 		}

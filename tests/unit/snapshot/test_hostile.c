@@ -131,6 +131,9 @@ static void test_nesting(void **state)
 	for (int i = 0; i < 1000000; i++)
 		tm_str_addc(&s, '(');
 	assert_refused(s.s, s.n, "nested more than 100 deep");
+	s.n = 2 + 100;
+	OP(&s, "N.");
+	assert_refused(s.s, s.n, "it holds None");
 	s.n = 2;
 	for (int i = 0; i < 1000000; i++)
 		OP(&s, "]");
@@ -208,11 +211,11 @@ static void test_json(void **state)
 	REFUSED("[\"a\nb\"]", "control characters");
 	/* escapes, halves of pairs, both ends of 64 bits; unknown keys of every kind */
 #define GOOD "{\"x\":[\"\\ud83d\\ude00\\ud83d\\\"\\u0000\",18446744073709551615,-9223372036854775808,1e3,null,true,NaN,{}]," \
-	"\"segments\":[{\"address\":512,\"total_size\":1024,\"segment_pool_id\":[0,3],\"device\":0,\"frames\":[{\"name\":\"f\\u00e9\",\"filename\":\"a\",\"line\":3}]}]}\n"
+	"\"segments\":[{\"address\":512,\"total_size\":1024,\"segment_pool_id\":[0,3],\"device\":0,\"frames\":[{\"name\":\"f\\u00e9\\ud83d\\ude00\",\"filename\":\"a\",\"line\":3}]}]}\n"
 	assert_ok(read_bytes(GOOD, sizeof GOOD - 1, 0, &r, &err), &err);
 	assert_int_equal(r->segment_n, 1);
 	assert_int_equal(r->pools[r->segments[0].pool].id[1], 3);
-	assert_string_equal(recording_frame_at(r, r->segments[0].frames, 0)->name, "f\u00e9");
+	assert_string_equal(recording_frame_at(r, r->segments[0].frames, 0)->name, "f\u00e9\U0001f600");
 	recording_free(r);
 }
 

@@ -102,7 +102,7 @@ static void test_state_of_a_leak(void **state)
 
 #define BLOCK(size, state) "{\"size\":" #size ",\"state\":\"" state "\",\"requested_size\":" #size "}"
 
-/* Two streams, two pools; one block that pins 15 MiB, one pending, one segment free. */
+/* Two streams, two pools; one block that pins 15 MiB, two that pin 18 together, one pending, one segment free. */
 static void test_state_by_hand(void **state)
 {
 	static const char text[] = "{\"segments\":["
@@ -111,7 +111,9 @@ static void test_state_by_hand(void **state)
 		"{\"address\":41943040,\"total_size\":2097152,\"stream\":0,\"segment_type\":\"small\",\"blocks\":["
 		BLOCK(1048576, "active_allocated") "," BLOCK(1048576, "active_pending_free") "]},"
 		"{\"address\":62914560,\"total_size\":2097152,\"stream\":7,\"segment_type\":\"small\",\"blocks\":[" BLOCK(2097152, "inactive") "]},"
-		"{\"address\":83886080,\"total_size\":2097152,\"stream\":7,\"segment_pool_id\":[0,1],\"segment_type\":\"small\"}]}";
+		"{\"address\":83886080,\"total_size\":2097152,\"stream\":7,\"segment_pool_id\":[0,1],\"segment_type\":\"small\"},"
+		"{\"address\":104857600,\"total_size\":20971520,\"stream\":7,\"segment_type\":\"large\",\"blocks\":["
+		BLOCK(1048576, "active_allocated") "," BLOCK(18874368, "inactive") "," BLOCK(1048576, "active_allocated") "]}]}";
 	struct recording *r;
 	struct state_report *s;
 	struct tm_err err;
@@ -119,25 +121,26 @@ static void test_state_by_hand(void **state)
 	(void)state;
 	assert_ok(read_bytes(text, sizeof text - 1, 0, &r, &err), &err);
 	s = state_report_new(r);
-	assert_int_equal(s->all.segments, 4);
-	assert_int_equal(s->all.reserved, 22 * MIB);
-	assert_int_equal(s->all.allocated, 2 * MIB);
+	assert_int_equal(s->all.segments, 5);
+	assert_int_equal(s->all.reserved, 42 * MIB);
+	assert_int_equal(s->all.allocated, 4 * MIB);
 	assert_int_equal(s->all.pending, 1 * MIB);
-	assert_int_equal(s->all.cached, 19 * MIB);
+	assert_int_equal(s->all.cached, 37 * MIB);
 	assert_int_equal(s->all.releasable, 4 * MIB);
-	assert_int_equal(s->all.largest_hole, 11 * MIB);
-	assert_int_equal(s->all.requested, 3 * MIB);
-	assert_int_equal(s->sum_n, 4);
+	assert_int_equal(s->all.largest_hole, 18 * MIB);
+	assert_int_equal(s->all.requested, 5 * MIB);
+	assert_int_equal(s->sum_n, 5);
 	assert_true(!s->sums[0].small && s->sums[1].small);
 	assert_int_equal(s->sums[1].pending, 1 * MIB);
-	assert_int_equal(s->sums[2].stream, 1);
-	assert_int_equal(r->pools[s->sums[3].pool].id[1], 1);
-	assert_int_equal(s->sums[3].releasable, 2 * MIB);
+	assert_true(s->sums[2].stream == 1 && !s->sums[2].small);
+	assert_int_equal(s->sums[2].largest_hole, 18 * MIB);
+	assert_int_equal(r->pools[s->sums[4].pool].id[1], 1);
+	assert_int_equal(s->sums[4].releasable, 2 * MIB);
 	assert_int_equal(s->pin_n, 1);
 	assert_int_equal(s->pins[0].free, 15 * MIB);
 	assert_int_equal(r->blocks[s->pins[0].block].addr, 24 * MIB);
 	assert_int_equal(s->group_n, 1);
-	assert_int_equal(s->groups[0].n, 3);
+	assert_int_equal(s->groups[0].n, 5);
 	state_report_free(s);
 	recording_free(r);
 }

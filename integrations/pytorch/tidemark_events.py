@@ -201,8 +201,7 @@ class _Run:
             self.hook(kind, error, trace)
 
     def _begin(self, scaler: Any = None) -> None:
-        """The model is loaded, step 0 is next."""
-        self.start(card=False)                        # a script without one is not given one here
+        self.start(card=False)                        # a script that uses no card is not given one here
         dist = getattr(self.torch, "distributed", None)
         if dist is not None and dist.is_available() and dist.is_initialized():
             self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
@@ -214,17 +213,18 @@ class _Run:
         self._between()
         self.begun = True
 
-    def _between(self) -> None:
-        """What begins and ends before step `index`."""
-        window = "steady" if self.index >= max(self.warmup, 1) else "warmup" if self.index else "first step"
-        if self.index == self.warmup:
+    def _between(self, left: bool = False) -> None:
+        """What begins and ends before step `index`; `left`: there will be no such step."""
+        if self.index == self.warmup and not left:
             self.calls, self.measuring_ns = self._counters(), time.monotonic_ns()
             self._send("phase", name="measure", at="begin")
-        if self.index == self.warmup + self.count:
+        if self.measuring_ns and (left or self.index == self.warmup + self.count):
+            self.count = self.index - self.warmup
             self._send("phase", name="measure", at="end", us=-(-(time.monotonic_ns() - self.measuring_ns) // 1000))
-            now, self.measuring_ns, window = self._counters(), 0, "after"
+            now, self.measuring_ns, left = self._counters(), 0, True
             self.calls = {name: (now[name] - before) / max(self.count, 1) for name, before in self.calls.items()}
-        if window != self.window:
+        part = "steady" if self.index >= max(self.warmup, 1) else "warmup" if self.index else "first step"
+        if (window := "after" if left else part) != self.window:
             self._look()
             self.window = window
             if self._stats():
@@ -241,11 +241,14 @@ class _Run:
         if not self.begun:
             self._begin(scaler)
         source = iter(range(sys.maxsize)) if numbers else _endless(batches)
-        while not self.finished():
-            self.began_ns, self.open = time.monotonic_ns(), True
-            yield next(source)
-            if self.open:
-                self.step()
+        try:
+            while not self.finished():
+                self.began_ns, self.open = time.monotonic_ns(), True
+                yield next(source)
+                if self.open:
+                    self.step()
+        finally:
+            self._between(left=True)
 
     def step(self, loss: Any = None, tokens: int = 0, samples: int = 0, scale: float = 0.0,
              skipped: bool = False) -> None:
@@ -311,9 +314,7 @@ class _Run:
         """Sends peaks and result, after which nothing is reported. Happens by itself at the end of the program."""
         if not self.live or not self.started:
             return
-        if self.measuring_ns:                         # the loop was left early
-            self.count = self.index - self.warmup
-            self._between()
+        self._between(left=True)
         self._look()
         if self.ooms:
             self.note(f"{len(self.ooms)} times the program ran out of memory and went on", "warning")
@@ -333,8 +334,7 @@ class _Run:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
-        """start() and, where the body ends well, finish(); an exception is reported and passed on. As `with
-        tidemark.run():` or, `@tidemark.run()`, as the decorator of a main function."""
+        """start(), then finish() or report(): `with tidemark.run():`, or `@tidemark.run()` on a main function."""
         self.start()
         try:
             yield

@@ -98,13 +98,14 @@ status() { sql "SELECT status || coalesce('(' || oom || ')', '') || coalesce(':'
 reason() { sql "SELECT reason FROM run ORDER BY run_id DESC LIMIT 1"; }
 value() { sql "SELECT printf('%.10g', v) FROM value JOIN metric USING(metric_id) WHERE name = '$1' AND run_id = (SELECT max(run_id) FROM run)"; }
 notes() { sql "SELECT json_extract(json, '\$.text') FROM event WHERE kind = 'note' AND run_id = (SELECT max(run_id) FROM run)"; }
+phases() { sql "SELECT count(*) FROM event WHERE kind = 'phase' AND json_extract(json, '\$.name') || json_extract(json, '\$.at') = '$1' AND run_id = (SELECT max(run_id) FROM run)"; }
 noted() { notes | grep -qF -- "$1" || fail "no note says: $1 ($(notes | tr '\n' '|'))"; }
 reasoned() { case "$(reason)" in *"$1"*) ;; *) fail "the reason lacks '$1': $(reason)" ;; esac; }
 py=python3
 try() { # EXIT STATUS SCRIPT ARGUMENTS…: the script under tidemark
 	local code=$1 want=$2
 	cat >"$3"
-	expect "$code" tm run exec --progress none -s "command=[$py, $3]" -s measure.warmup=2 -s measure.steps=4 "${@:4}"
+	expect "$code" tm run exec --progress none -s "command=[$py, $3]" -s measure.warmup=2 -s measure.steps=4 --limit wall=60s "${@:4}"
 	equal "$(status)" "$want" "status of $3"
 }
 
@@ -277,8 +278,10 @@ for step in tidemark.steps():
     try:
         tidemark.step(loss=-1e999 if step == 1 else step)
     except FloatingPointError:
-        pass                                  # swallowed: the run is invalid all the same
+        pass                                  # swallowed: the run is invalid all the same, and over
+open("inf.steps", "w").write(str(step))
 PY
+equal "$(cat inf.steps)" 1 "the last step of a run without a future"
 try 0 ok scaler.py <<'PY'
 import tidemark_events as tidemark
 class Scaler:
@@ -308,13 +311,14 @@ assert seen == list("abcdab"), seen
 assert not list(tidemark.steps()), "a second loop has nothing left to do"
 PY
 equal "$(sql "SELECT n FROM value JOIN metric USING(metric_id) WHERE name = 'step.median' AND run_id = (SELECT max(run_id) FROM run)")" 4 "steps"
+equal "$(phases warmupbegin)" 1 "begins of two loops"
 try 12 crash:exit ended.py <<'PY'
 import tidemark_events as tidemark
 for batch in tidemark.steps(iter("abc")):
     tidemark.step()
 PY
 reasoned "the batches given to steps() ended"
-try 0 ok free.py <<'PY'
+cat >free <<'PY'
 import time
 import tidemark_events as tidemark
 for step in range(1000):
@@ -322,17 +326,47 @@ for step in range(1000):
     tidemark.step(loss=step, tokens=5)
     if tidemark.finished():
         break
-assert step == 5, step
 PY
+try 0 ok free.py <free
 equal "$(value loss.final)" 5 "a loop of its own"
-try 0 ok early.py <<'PY'
+try 0 ok free-cold.py -s measure.warmup=0 <free      # when its first step began nobody knows
+equal "$(sql "SELECT group_concat(json_extract(json, '\$.first')) FROM event WHERE kind = 'result' AND run_id = (SELECT max(run_id) FROM run)")" 1 "first counted step"
+try 0 ok cold.py -s measure.warmup=0 <<'PY'
+import torch
 import tidemark_events as tidemark
+torch.cuda.init()
 for step in tidemark.steps():
+    torch.free(torch.empty((9 if step == 0 else 2) << 20))
+    tidemark.step(loss=step)
+assert step == 3, step
+PY
+equal "$(value mem.allocated.peak.first_step)/$(value mem.allocated.peak.steady)" "$((9 * M))/$((2 * M))" "peaks without warm-up"
+try 0 ok early.py <<'PY'
+import torch
+import tidemark_events as tidemark
+torch.cuda.init()
+for step in tidemark.steps():
+    torch.free(torch.empty(5))
     tidemark.step(loss=step)
     if step == 4:
         break
+torch.empty(5)
 PY
 equal "$(sql "SELECT n FROM value JOIN metric USING(metric_id) WHERE name = 'step.median' AND run_id = (SELECT max(run_id) FROM run)")" 3 "steps of a loop that was left"
+equal "$(value alloc.count)" 1 "allocations a step of a loop that was left"
+equal "$(phases measureend)" 1 "ends of the window"
+sed '/finished/,$d' free >few
+sed -i 's/1000/4/' few
+try 0 ok free-few.py <few
+equal "$(phases measureend)" 1 "ends of the window of a loop that ended"
+try 12 invalid:figures too-early.py <<'PY'
+import tidemark_events as tidemark
+for step in tidemark.steps():
+    if step == 2:
+        break
+PY
+reasoned "no step was counted"
+equal "$(phases measurebegin)" 2 "begins of the window, the first by exec"
 try 12 crash:signal killed.py <<'PY'
 import os
 import tidemark_events as tidemark

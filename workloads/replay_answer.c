@@ -8,6 +8,7 @@
 
 #define GROUPS_MOST 256
 #define LARGEST_N 16
+#define MARKERS_MOST 64
 
 /* ---- small things ------------------------------------------------------------- */
 
@@ -274,12 +275,10 @@ static json_t *ooms_json(const struct recording *r, const struct replay_facts *f
 	return list;
 }
 
-static void doubts_of_start(json_t *warnings, const struct recording *r, const struct replay_facts *facts)
+static void doubts_of_start(json_t *warnings, const struct replay_facts *facts)
 {
 	char size[32];
 
-	if (r->truncated)
-		answer_text(warnings, "the recording overflowed, its beginning is lost: peaks before it are not known");
 	if (facts->before_n)
 		answer_text(warnings, "%llu blocks (%s) were there before the first event",
 			 (unsigned long long)facts->before_n, tm_size_text((double)facts->before_bytes, size));
@@ -291,11 +290,11 @@ static void doubts_of_start(json_t *warnings, const struct recording *r, const s
 			 (unsigned long long)facts->undecided_blocks);
 }
 
-static void doubts(json_t *warnings, const struct recording *r, const struct replay *replay)
+static void doubts(json_t *warnings, const struct replay *replay)
 {
 	const struct replay_facts *facts = replay_facts(replay);
 
-	doubts_of_start(warnings, r, facts);
+	doubts_of_start(warnings, facts);
 	if (facts->unmatched_frees)
 		answer_text(warnings, "%llu frees are of addresses where nothing was, and were left out",
 			 (unsigned long long)facts->unmatched_frees);
@@ -319,6 +318,23 @@ static void doubts(json_t *warnings, const struct recording *r, const struct rep
 			 facts->oom_n, facts->oom_n == 1 ? "" : "s");
 }
 
+static json_t *markers_json(const struct replay *replay)
+{
+	struct replay_marker markers[MARKERS_MOST];
+	size_t n = replay_markers(replay, markers, MARKERS_MOST);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *obj = json_object();
+
+		answer_int(obj, "index", markers[i].index);
+		answer_int(obj, "active", markers[i].active);
+		answer_int(obj, "reserved", markers[i].reserved);
+		json_array_append_new(list, obj);
+	}
+	return list;
+}
+
 static void add_facts(json_t *obj, const struct recording *r, const struct replay *replay)
 {
 	const struct replay_facts *facts = replay_facts(replay);
@@ -329,6 +345,7 @@ static void add_facts(json_t *obj, const struct recording *r, const struct repla
 	answer_int(obj, "inferred_blocks", facts->inferred_blocks);
 	answer_int(obj, "undecided_blocks", facts->undecided_blocks);
 	json_object_set_new(obj, "ooms", ooms_json(r, facts));
+	json_object_set_new(obj, "markers", markers_json(replay));
 	json_object_set_new(obj, "held", held_at_peak(r, replay));
 }
 
@@ -358,7 +375,7 @@ json_t *answer_recording(const struct recording *r, const struct replay *replay,
 		json_array_append_new(warnings, json_string(r->warnings[i]));
 	if (replay) {
 		add_facts(obj, r, replay);
-		doubts(warnings, r, replay);
+		doubts(warnings, replay);
 	} else {
 		json_object_set_new(obj, "held", held_at_end(r));
 	}

@@ -183,12 +183,12 @@ static void remark(const struct replay_setting *setting, const struct replay_res
 		answer_text(warnings, "the segments at the first event could not be taken over; what lived in them was asked for anew");
 	if (!result->completes && result->first_failure.request_bytes == 0)
 		answer_text(warnings, "what was in use at the first event does not fit: its segments are kept as they were (--start cold asks for each block anew)");
-	else if (!result->completes)
+	else if (!result->completes && setting->mode == REPLAY_WHAT_IF)
 		answer_text(warnings, "behind the first request that is refused the program would have gone another way; the figures go on as if it had done without");
 }
 
 static int replay_one(const struct question *q, const struct subject *s, const struct replay_setting *setting,
-		      json_t *line, json_t *warnings, struct tm_err *err)
+		      bool detail, json_t *line, json_t *warnings, struct tm_err *err)
 {
 	const struct mem_policy *policy = mem_policy_find(setting->policy);
 	struct replay_result result;
@@ -205,7 +205,7 @@ static int replay_one(const struct question *q, const struct subject *s, const s
 	if (rc)
 		return rc;
 	remark(setting, &result, warnings);
-	if (q->detail) {
+	if (detail) {
 		rc = add_detail(s, setting, &result, line, err);
 		compare_layouts(s, setting, &result, warnings);
 	}
@@ -235,7 +235,7 @@ static int answer_setting(const struct question *q, const struct subject *s, con
 	json_object_set_new(line, "mode", json_string(setting.mode == REPLAY_EXACT ? "exact" : "what-if"));
 	json_object_set_new(line, "start", json_string(setting.start == REPLAY_COLD ? "cold" : "warm"));
 	json_object_set_new(line, "warnings", warnings);
-	rc = replay_one(q, s, &setting, line, warnings, &why);
+	rc = replay_one(q, s, &setting, q->detail || json_is_true(json_object_get(asked, "detail")), line, warnings, &why);
 	if (rc)
 		json_object_set_new(line, "refused", json_string(why.text));
 	return print_line(line, err);

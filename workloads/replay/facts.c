@@ -120,3 +120,28 @@ size_t replay_held(const struct replay *replay, struct replay_held **out)
 	*out = held;
 	return n;
 }
+
+/* ---- markers ---------------------------------------------------------------------- */
+
+size_t replay_markers(const struct replay *replay, struct replay_marker *out, size_t most)
+{
+	const struct recording *r = replay->r;
+	uint64_t reserved = replay->facts.reserved_start;
+	size_t all = 0, seen = 0, n = 0;
+
+	for (size_t i = 0; i < r->event_n; i++)
+		all += r->events[i].action == REC_SNAPSHOT;
+	for (size_t i = 0; i < r->event_n && n < most; i++) {
+		const struct recording_event *e = &r->events[i];
+
+		if (tape_is_segment_event(e->action))
+			reserved = tape_reserved_behind(reserved, e);
+		if (e->action != REC_SNAPSHOT)
+			continue;
+		/* those whose number is the next of `most` even steps from the first to the last */
+		if (all <= most || seen >= n * (all - 1) / (most - 1))
+			out[n++] = (struct replay_marker){ .index = i, .active = e->size, .reserved = reserved };
+		seen++;
+	}
+	return n;
+}

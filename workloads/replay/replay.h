@@ -194,6 +194,13 @@ const struct recording_frame *replay_frame(const struct recording *r, uint32_t s
 /* Appends file without folders, line and function: "model.py:427 forward"; without a file the function. */
 void replay_frame_text(const struct recording_frame *frame, struct tm_str *out);
 
+/* A `snapshot` event: what the program had then. Markers move no memory. */
+struct replay_marker {
+	uint64_t index, active, reserved; /* active: as the marker says */
+};
+/* At most `most` (2 or more) of them, the first and the last among them. Returns how many were written. */
+size_t replay_markers(const struct replay *replay, struct replay_marker *out, size_t most);
+
 /* A block that the program held. */
 struct replay_held {
 	uint64_t bytes;                   /* as asked */

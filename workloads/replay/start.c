@@ -360,7 +360,8 @@ static void clean(struct replay *replay)
 		if (block->bytes == 0 || block->bytes > REQUEST_MAX || block->size > REQUEST_MAX)
 			drop(replay, block);
 	}
-	qsort(replay->before, replay->before_n, sizeof *replay->before, by_address);
+	if (replay->before_n)
+		qsort(replay->before, replay->before_n, sizeof *replay->before, by_address);
 }
 
 void start_blocks(struct replay *replay)

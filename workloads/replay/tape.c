@@ -112,8 +112,7 @@ static uint32_t pool_of(const struct builder *b, const struct recording_event *e
 
 static void follow_segment(struct builder *b, const struct recording_event *e)
 {
-	b->reserved = tape_is_release(e->action) ? b->reserved - (e->size < b->reserved ? e->size : b->reserved) :
-		      b->reserved + e->size;
+	b->reserved = tape_reserved_behind(b->reserved, e);
 	if (b->r->pool_n < 2)
 		return;
 	if (tape_is_release(e->action)) {
@@ -334,10 +333,7 @@ static void look_ahead(struct builder *b)
 		if (!tape_is_segment_event(e->action))
 			continue;
 		p->segment_event_n++;
-		if (tape_is_release(e->action))
-			reserved -= e->size < reserved ? e->size : reserved;
-		else
-			reserved += e->size;
+		reserved = tape_reserved_behind(reserved, e);
 		if (reserved > p->facts.reserved_peak)
 			p->facts.reserved_peak = reserved;
 	}

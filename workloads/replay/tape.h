@@ -89,4 +89,11 @@ static inline bool tape_is_release(uint8_t action)
 	return action == REC_SEGMENT_FREE || action == REC_SEGMENT_UNMAP;
 }
 
+static inline uint64_t tape_reserved_behind(uint64_t reserved, const struct recording_event *e)
+{
+	if (tape_is_release(e->action))
+		return e->size < reserved ? reserved - e->size : 0;
+	return reserved + e->size;
+}
+
 #endif

@@ -1,4 +1,7 @@
-/* Recordings that nobody made: anything may be in them, and nothing may break. */
+/*
+ * Recordings that nobody made: anything may be in them, and nothing may break.
+ * REPLAY_SEEDS in the environment says how many (400).
+ */
 #include "kit.h"
 
 #define MIB (1ull << 20)
@@ -96,10 +99,11 @@ static void pass_all(const struct replay *replay)
 
 static void test_anything(void **state)
 {
-	unsigned replayed = 0;
+	const char *asked = getenv("REPLAY_SEEDS");
+	uint64_t seeds = asked ? strtoull(asked, NULL, 10) : 400, replayed = 0;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= 400; seed++) {
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct recording *r = odd_recording(seed);
 		struct replay *replay = NULL;
 		struct tm_err err = { 0 };
@@ -122,7 +126,7 @@ static void test_anything(void **state)
 		replay_free(replay);
 		kit_recording_free(r);
 	}
-	assert_true(replayed > 350);
+	assert_true(replayed > seeds * 7 / 8);
 }
 
 static void test_nothing(void **state)

@@ -154,6 +154,7 @@ static void test_markers(void **state)
 	struct recording *with = simple(), *without = simple();
 	struct replay *a, *b;
 	struct replay_result x, y;
+	struct replay_marker marks[8];
 	size_t n = 0;
 
 	(void)state;
@@ -168,6 +169,17 @@ static void test_markers(void **state)
 	assert_int_equal(x.reserved_peak, y.reserved_peak);
 	assert_int_equal(x.requested_peak, y.requested_peak);
 	assert_int_equal(replay_facts(a)->requested_peak, 180 * MIB);
+	assert_int_equal(replay_markers(b, marks, 8), 0);
+	assert_int_equal(replay_markers(a, marks, 8), 2);
+	assert_int_equal(marks[0].index, 1);
+	assert_int_equal(marks[1].active, 180 * MIB);
+	for (int i = 0; i < 20; i++)
+		add(with, REC_SNAPSHOT, 0, (uint64_t)i);
+	assert_int_equal(replay_markers(a, marks, 8), 8);
+	assert_int_equal(marks[0].index, 1);
+	assert_int_equal(marks[7].index, with->event_n - 1);
+	for (int i = 1; i < 8; i++)
+		assert_true(marks[i].index > marks[i - 1].index);
 	replay_free(a);
 	replay_free(b);
 	kit_recording_free(with);

@@ -44,12 +44,12 @@ static inline void account_block(struct account *account, enum mem_category cate
 	account->allocated_by[category] += s;
 }
 
-static inline void account_usage(struct account *account, const struct mem_policy_counts *counts, uint64_t device)
+static inline void account_usage(struct account *account, const struct mem_usage *usage, uint64_t device)
 {
 	account->device = device;
-	account->now.allocated = counts->allocated;
-	account->now.active = counts->active;
-	account->now.reserved = counts->reserved;
+	account->now.allocated = usage->allocated;
+	account->now.active = usage->active;
+	account->now.reserved = usage->reserved;
 }
 
 /* After a change that may have raised something. True: the run's peak of `allocated` rose. */

@@ -112,6 +112,15 @@ static void policy_counts(void *state, struct mem_policy_counts *out)
 	};
 }
 
+static void policy_usage(void *state, struct mem_usage *out)
+{
+	const struct caching *c = state;
+
+	out->allocated = (uint64_t)c->stats.all[CACHING_ALLOCATED_BYTES].current;
+	out->active = (uint64_t)c->stats.all[CACHING_ACTIVE_BYTES].current;
+	out->reserved = c->reserved;
+}
+
 static void policy_release_cached(void *state)
 {
 	caching_release_all(state);
@@ -190,6 +199,7 @@ static const struct mem_policy caching_policy = {
 	.alloc = policy_alloc,
 	.free = policy_free,
 	.counts = policy_counts,
+	.usage = policy_usage,
 	.release_cached = policy_release_cached,
 	.stats = policy_stats,
 	.check = policy_check,

@@ -17,6 +17,7 @@ struct mem {
 	uint64_t cap_bytes;
 
 	struct mem_block *live;           /* newest first */
+	struct mem_block *spare;          /* unused, linked by next */
 	uint64_t last_id, alloc_calls;
 	struct account_place place;
 	const char *indexed_op;           /* place.op, if op_index is its number */

@@ -192,18 +192,24 @@ int mem_trace_close(struct mem *mem, struct tm_err *err)
 	return trace_close(trace, err);
 }
 
+static void free_blocks(struct mem_block *block)
+{
+	struct mem_block *next;
+
+	for (; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+}
+
 void mem_free(struct mem *mem)
 {
-	struct mem_block *block, *next;
-
 	if (!mem)
 		return;
 	/* First, so that the trace ends with what was still live. */
 	mem_trace_close(mem, NULL);
-	for (block = mem->live; block; block = next) {
-		next = block->next;
-		free(block);
-	}
+	free_blocks(mem->live);
+	free_blocks(mem->spare);
 	if (mem->state)
 		mem->policy->destroy(mem->state);
 	mem->driver->close(mem->driver);
@@ -268,9 +274,17 @@ void mem_mark_end(struct mem *mem)
 static void read_usage(struct mem *mem)
 {
 	struct mem_policy_counts counts;
+	struct mem_usage usage;
 
-	mem->policy->counts(mem->state, &counts);
-	account_usage(&mem->account, &counts, mem->driver->held);
+	if (mem->policy->usage) {
+		mem->policy->usage(mem->state, &usage);
+	} else {
+		mem->policy->counts(mem->state, &counts);
+		usage = (struct mem_usage){
+			.allocated = counts.allocated, .active = counts.active, .reserved = counts.reserved,
+		};
+	}
+	account_usage(&mem->account, &usage, mem->driver->held);
 }
 
 /* What happened since the last event, for those who watch. */
@@ -318,8 +332,12 @@ static uint32_t op_index(struct mem *mem)
 static struct mem_block *new_block(struct mem *mem, const struct mem_grant *grant, uint64_t bytes,
 				   enum mem_category category, const char *name)
 {
-	struct mem_block *block = tm_xmalloc(sizeof *block);
+	struct mem_block *block = mem->spare;
 
+	if (block)
+		mem->spare = block->next;
+	else
+		block = tm_xmalloc(sizeof *block);
 	*block = (struct mem_block){
 		.addr = grant->addr, .requested = bytes, .size = grant->size, .id = ++mem->last_id,
 		.category = category, .name = name, .op = mem->place.op, .phase = mem->place.phase,
@@ -329,6 +347,18 @@ static struct mem_block *new_block(struct mem *mem, const struct mem_grant *gran
 		mem->live->prev = block;
 	mem->live = block;
 	return block;
+}
+
+/* Kept for the next one; not under the sanitizer, which is to see who still uses it. */
+static void drop_block(struct mem *mem, struct mem_block *block)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)mem;
+	free(block);
+#else
+	block->next = mem->spare;
+	mem->spare = block;
+#endif
 }
 
 int mem_alloc(struct mem *mem, uint64_t bytes, enum mem_category category, const char *name,
@@ -390,7 +420,7 @@ void mem_release(struct mem *mem, struct mem_block *block)
 		mem->live = block->next;
 	if (block->next)
 		block->next->prev = block->prev;
-	free(block);
+	drop_block(mem, block);
 }
 
 void mem_release_cached(struct mem *mem)

@@ -116,6 +116,11 @@ struct mem_policy_counts {
 	uint64_t segments, segments_peak;
 };
 
+/* Bytes in use at one moment. */
+struct mem_usage {
+	uint64_t requested, allocated, active, reserved;
+};
+
 /* The last refusal, as PyTorch's report groups it; bytes. */
 struct mem_policy_oom {
 	uint64_t asked, block, segment;   /* raw request, rounded, and the segment that could not be had */
@@ -155,6 +160,8 @@ struct mem_policy {
 	/* Completes at once, unless another stream used the block: then as free_later. */
 	void (*free)(void *state, const struct mem_grant *grant);
 	void (*counts)(void *state, struct mem_policy_counts *out);
+	/* Of the same what is read after every call, but for `requested`; NULL: counts is asked. */
+	void (*usage)(void *state, struct mem_usage *out);
 	void (*release_cached)(void *state);            /* empty_cache; NULL: nothing is cached */
 	/* Everything the policy counts, under names of its own, ascending. NULL: counts() says it all. */
 	void (*stats)(void *state, void (*each)(void *arg, const char *name, int64_t value), void *arg);
@@ -277,10 +284,6 @@ struct mem_oom {
 };
 /* False: no allocation has failed so far. */
 bool mem_last_oom(const struct mem *mem, struct mem_oom *out);
-
-struct mem_usage {
-	uint64_t requested, allocated, active, reserved;
-};
 
 /*
  * A high-water mark: the usage with its four numbers each at its own

@@ -9,7 +9,7 @@
 struct live {
 	uint64_t bytes;                   /* 0: nothing */
 	uint64_t event;                   /* of the request */
-	bool freed;                       /* but not completed: an allocator that runs out waits for it */
+	bool freed;                       /* before the first event, but not completed: an allocator that runs out waits for it */
 };
 
 struct living {
@@ -44,9 +44,8 @@ static void living_apply(struct living *l, const struct tape_op *op)
 		*live = (struct live){ op->bytes, op->event, false };
 		l->bytes += op->bytes;
 		l->rounded += rounded(op->bytes);
-	} else if (live && op->kind != TAPE_COMPLETE && !live->freed) {
+	} else if ((op->kind == TAPE_FREE || op->kind == TAPE_FREE_LATER) && !live->freed) {
 		l->rounded -= rounded(live->bytes);
-		live->freed = true;
 	}
 	if (op->kind == TAPE_FREE || op->kind == TAPE_COMPLETE) {
 		l->bytes -= live->bytes;

@@ -141,11 +141,58 @@ static void test_cut(void **state)
 	assert_true(counts.differ < counts.n / 10);
 }
 
+/* Every difference counts, wherever it is. */
+static void test_differences(void **state)
+{
+	const struct kit_setting setting = { .conf = "" };
+	struct program p = program_make(3, 300, (struct program_mix){ 2, 1, true, false });
+
+	(void)state;
+	for (int what = 0; what < 8; what++) {
+		struct recording *r = kit_record(&p, setting);
+		struct recording_event *alloc = NULL, *segment = NULL;
+		struct recording_block *live = NULL;
+		struct replay_result result;
+		struct replay *replay;
+
+		for (size_t i = 0; i < r->event_n; i++) {
+			alloc = r->events[i].action == REC_ALLOC ? &r->events[i] : alloc;
+			segment = r->events[i].action == REC_SEGMENT_ALLOC ? &r->events[i] : segment;
+		}
+		for (size_t i = 0; i < r->block_n; i++)
+			live = r->blocks[i].state == REC_ACTIVE && r->blocks[i].addr != alloc->addr ? &r->blocks[i] : live;
+		if (what == 1)
+			live->size += 512;
+		else if (what == 2)
+			live->state = REC_PENDING;
+		else if (what == 3)
+			live->requested--;
+		else if (what == 4)
+			r->segments[0].stream = 2;
+		else if (what == 5)
+			r->segments[0].small ^= 1;
+		else if (what == 6)
+			segment->size += 2 << 20;
+		else if (what == 7)
+			r->block_n = r->segments[--r->segment_n].first_block;
+		replay = kit_replay(r);
+		result = kit_pass(replay, exact(&setting));
+		if (what && identical(&result))
+			fail_msg("difference %d was not found", what);
+		if (!what)
+			assert_true(identical(&result));
+		replay_free(replay);
+		kit_recording_free(r);
+	}
+	free(p.op);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_differences),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

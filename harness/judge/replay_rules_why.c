@@ -6,6 +6,7 @@
 #include "base/num.h"
 
 #include <math.h>
+#include <string.h>
 
 #define PINNED_N 3                        /* frames named in a sentence */
 

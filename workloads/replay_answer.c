@@ -275,6 +275,13 @@ static json_t *ooms_json(const struct recording *r, const struct replay_facts *f
 	return list;
 }
 
+/* `text` has one %llu. Nothing is said of 0. */
+static void doubt(json_t *warnings, uint64_t n, const char *text)
+{
+	if (n)
+		answer_text(warnings, text, (unsigned long long)n);
+}
+
 static void doubts_of_start(json_t *warnings, const struct replay_facts *facts)
 {
 	char size[32];
@@ -285,9 +292,8 @@ static void doubts_of_start(json_t *warnings, const struct replay_facts *facts)
 	if (facts->slack_blocks)
 		answer_text(warnings, "the sizes of %llu of them are not in the file; %llu were found to reach further than their request",
 			 (unsigned long long)facts->inferred_blocks, (unsigned long long)facts->slack_blocks);
-	if (facts->undecided_blocks)
-		answer_text(warnings, "of %llu blocks nothing tells whether they are larger than their request, by less than 1 MiB each",
-			 (unsigned long long)facts->undecided_blocks);
+	doubt(warnings, facts->undecided_blocks,
+	      "of %llu blocks nothing tells whether they are larger than their request, by less than 1 MiB each");
 }
 
 static void doubts(json_t *warnings, const struct replay *replay)
@@ -295,24 +301,15 @@ static void doubts(json_t *warnings, const struct replay *replay)
 	const struct replay_facts *facts = replay_facts(replay);
 
 	doubts_of_start(warnings, facts);
-	if (facts->unmatched_frees)
-		answer_text(warnings, "%llu frees are of addresses where nothing was, and were left out",
-			 (unsigned long long)facts->unmatched_frees);
-	if (facts->reused_alive)
-		answer_text(warnings, "%llu blocks were never freed although their address was used again; they end there",
-			 (unsigned long long)facts->reused_alive);
-	if (facts->impossible)
-		answer_text(warnings, "%llu events have sizes or addresses that cannot be, and were left out",
-			 (unsigned long long)facts->impossible);
-	if (facts->bad_segments)
-		answer_text(warnings, "%llu segments or events of segments contradict each other, and were left out",
-			 (unsigned long long)facts->bad_segments);
-	if (facts->guessed_pools)
-		answer_text(warnings, "the pools of %llu segments are not told; the common one was taken",
-			 (unsigned long long)facts->guessed_pools);
-	if (facts->empty_caches)
-		answer_text(warnings, "the cache was emptied %llu times, as the freed segments show; replays do so at the same places",
-			 (unsigned long long)facts->empty_caches);
+	doubt(warnings, facts->unmatched_frees, "%llu frees are of addresses where nothing was, and were left out");
+	doubt(warnings, facts->reused_alive,
+	      "%llu blocks were never freed although their address was used again; they end there");
+	doubt(warnings, facts->impossible, "%llu events have sizes or addresses that cannot be, and were left out");
+	doubt(warnings, facts->bad_segments,
+	      "%llu segments or events of segments contradict each other, and were left out");
+	doubt(warnings, facts->guessed_pools, "the pools of %llu segments are not told; the common one was taken");
+	doubt(warnings, facts->empty_caches,
+	      "the cache was emptied %llu times, as the freed segments show; replays do so at the same places");
 	if (facts->oom_n)
 		answer_text(warnings, "the program ran out of memory %zu time%s; what it did then says nothing about a run that does not",
 			 facts->oom_n, facts->oom_n == 1 ? "" : "s");

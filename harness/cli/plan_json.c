@@ -85,6 +85,7 @@ static json_t *row_json(const struct plan_view *view, const struct plan_row *row
 	json_object_set_new(o, "fit", fit_json(row));
 	json_object_set(o, "plan", row->fitted.answer);
 	json_object_set_new(o, "advice", advice_json(&row->advice));
+	json_object_set_new(o, "inputs", row->inputs.n ? json_string(row->inputs.s) : json_null());
 	return o;
 }
 

@@ -201,6 +201,8 @@ void plan_page(struct cli *cli, const struct plan_view *view, const struct plan_
 			page_heading(&page, "What would change something (each on top of those above it)");
 			advice_lines(&row->advice, &page.out);
 		}
+		if (row->inputs.n)
+			tm_str_addf(&page.out, "\n  note: %s\n", row->inputs.s);
 	}
 	tm_str_addn(out, page.out.s, page.out.n);
 	tm_str_free(&page.out);

@@ -78,7 +78,7 @@ static int own_devices(struct cli *cli, struct plan_view *view)
 	view->row_n = rc ? 0 : view->spec->n;
 	view->rows = tm_xcalloc(view->row_n + 1, sizeof *view->rows);
 	for (size_t i = 0; i < view->row_n; i++)
-		view->rows[i] = (struct plan_row){ .point = i, .target = &view->targets[which[i]], .last_s = NAN };
+		view->rows[i] = (struct plan_row){ .point = i, .target = &view->targets[which[i]], .inputs = TM_STR_INIT, .last_s = NAN };
 	free(which);
 	return rc;
 }
@@ -96,7 +96,7 @@ static int named_devices(struct cli *cli, const struct cli_list *devices, struct
 	view->rows = tm_xcalloc(view->spec->n * view->target_n + 1, sizeof *view->rows);
 	for (size_t i = 0; i < view->spec->n; i++)
 		for (size_t k = 0; k < view->target_n; k++)
-			view->rows[view->row_n++] = (struct plan_row){ .point = i, .target = &view->targets[k], .last_s = NAN };
+			view->rows[view->row_n++] = (struct plan_row){ .point = i, .target = &view->targets[k], .inputs = TM_STR_INIT, .last_s = NAN };
 	return 0;
 }
 
@@ -115,6 +115,7 @@ void plan_view_free(struct plan_view *view)
 	for (size_t i = 0; i < view->row_n; i++) {
 		fitted_free(&view->rows[i].fitted, 1);
 		advice_free(&view->rows[i].advice);
+		tm_str_free(&view->rows[i].inputs);
 	}
 	free(view->targets);
 	free(view->rows);
@@ -194,6 +195,8 @@ int plan_advise(struct cli *cli, struct plan_view *view)
 		ask.card = row->target->card;
 		if (row->fitted.fit.peak)
 			rc = advise_point(&ask, &view->spec->points[row->point], row->fitted.answer, &row->advice, &cli->err);
+		if (!rc && row->fitted.fit.peak)
+			rc = advise_inputs(&ask, &view->spec->points[row->point], row->fitted.answer, &row->inputs, &cli->err);
 	}
 	return rc;
 }

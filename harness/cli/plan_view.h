@@ -21,6 +21,7 @@ struct plan_row {
 	const struct plan_target *target;
 	struct fitted fitted;             /* zeroes: not asked */
 	struct advice advice;             /* where a page is shown */
+	struct tm_str inputs;             /* and there what kept inputs are of the peak; may be empty */
 	double last_s;                    /* what the newest good run took; NAN: never run */
 };
 

@@ -130,14 +130,18 @@ static int draw(struct cli *cli, const struct replay_view *v, struct store *stor
 static int draw_unkept(struct cli *cli, const struct replay_view *v, const struct replay_kept_row *rows, size_t n)
 {
 	static const char *const endings[] = { "", "-wal", "-shm", "-reserve", "-journal" };
-	char dir[] = "/tmp/tidemark-replay-XXXXXX", path[64];
+	const char *tmp = getenv("TMPDIR");
+	char *dir = tm_path_join(tmp && *tmp ? tmp : "/tmp", "tidemark-replay-XXXXXX"), *path = NULL;
 	struct store *store = NULL;
 	int64_t sweep = 0;
 	int rc;
 
-	if (!mkdtemp(dir))
-		return tm_fail(&cli->err, TM_ESTORE, "no place for the page's figures in /tmp: %s", strerror(errno));
-	snprintf(path, sizeof path, "%s/t.db", dir);
+	if (!mkdtemp(dir)) {
+		rc = tm_fail(&cli->err, TM_ESTORE, "no place for the page's figures (%s): %s; set TMPDIR to a folder with room",
+			     dir, strerror(errno));
+		goto out;
+	}
+	path = tm_path_join(dir, "t.db");
 	rc = store_open(path, STORE_WRITE, &store, &cli->err);
 	if (!rc)
 		rc = keep(cli, v, rows, n, store, &sweep, &cli->err);
@@ -145,10 +149,16 @@ static int draw_unkept(struct cli *cli, const struct replay_view *v, const struc
 		rc = draw(cli, v, store, sweep);
 	store_close(store);
 	for (size_t i = 0; i < TM_ARRAY_N(endings); i++) {
-		snprintf(path, sizeof path, "%s/t.db%s", dir, endings[i]);
-		unlink(path);
+		struct tm_str file = TM_STR_INIT;
+
+		tm_str_addf(&file, "%s%s", path, endings[i]);
+		unlink(file.s);
+		tm_str_free(&file);
 	}
 	rmdir(dir);
+out:
+	free(path);
+	free(dir);
 	return rc;
 }
 

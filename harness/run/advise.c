@@ -2,9 +2,12 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "judge/kept_inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define LIVE_ALL 256                      /* the most a plan tells; groups of tensors, so all of them in practice */
 
 struct asker {
 	const struct plan_ask *ask;
@@ -46,27 +49,62 @@ static bool is_timed(const json_t *card)
 	return card && strcmp(tm_json_str(card, "backend", "cpu"), "cpu");
 }
 
-int advise_point(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer, struct advice *out, struct tm_err *err)
-{
-	struct plan_ask quiet = *ask;
-	struct asker asker = { .ask = &quiet, .point = point };
-	struct advice_ask what = { .workload = point->workload, .answer = answer, .plan = plan_others, .arg = &asker };
-	json_t *params = NULL;
-	int rc = tm_json_parse(point->params, strlen(point->params), &params, err);
+/* A point and who plans others like it. */
+struct asked {
+	struct plan_ask quiet;            /* progress is for points of the sweep, and these are none */
+	struct asker asker;
+	struct advice_ask what;
+	json_t *params;
+};
 
-	*out = (struct advice){ .n = 0 };
+static int ask_for(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer, struct asked *a, struct tm_err *err)
+{
+	int rc;
+
+	*a = (struct asked){ .quiet = *ask, .asker = { .ask = &a->quiet, .point = point } };
+	rc = tm_json_parse(point->params, strlen(point->params), &a->params, err);
 	if (rc)
 		return rc;
-	/* a lower bound is no promise, and each trial would go through as many steps */
-	if (json_is_true(json_object_get(answer, "cut"))) {
-		json_decref(params);
+	a->quiet.progress = NULL;
+	a->what = (struct advice_ask){
+		.workload = point->workload, .params = a->params, .answer = answer, .plan = plan_others, .arg = &a->asker,
+		.limit_bytes = ask->card ? limit_of(ask->card) : 0, .timed = is_timed(ask->card),
+	};
+	return 0;
+}
+
+/* A lower bound is no promise, and each trial would go through as many steps. */
+static bool is_cut(const json_t *answer)
+{
+	return json_is_true(json_object_get(answer, "cut"));
+}
+
+int advise_point(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer, struct advice *out, struct tm_err *err)
+{
+	struct asked a;
+	int rc;
+
+	*out = (struct advice){ .n = 0 };
+	if (is_cut(answer))
 		return 0;
-	}
-	quiet.progress = NULL;            /* these are no points of the sweep */
-	what.params = params;
-	what.limit_bytes = ask->card ? limit_of(ask->card) : 0;
-	what.timed = is_timed(ask->card);
-	rc = advice_make(&what, out, err);
-	json_decref(params);
+	rc = ask_for(ask, point, answer, &a, err);
+	if (!rc)
+		rc = advice_make(&a.what, out, err);
+	json_decref(a.params);
+	return rc;
+}
+
+int advise_inputs(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer, struct tm_str *out, struct tm_err *err)
+{
+	struct asked a;
+	int rc;
+
+	if (is_cut(answer))
+		return 0;
+	rc = ask_for(ask, point, answer, &a, err);
+	a.quiet.live = LIVE_ALL;
+	if (!rc)
+		rc = kept_inputs_say(&a.what, out, err);
+	json_decref(a.params);
 	return rc;
 }

@@ -17,4 +17,11 @@
 int advise_point(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer,
 		 struct advice *out, struct tm_err *err);
 
+/*
+ * What the inputs that checkpoint: block keeps are of the peak, and from which
+ * length on they matter (judge/kept_inputs.h): one sentence appended to *out, or nothing. One worker call.
+ */
+int advise_inputs(const struct plan_ask *ask, const struct spec_point *point, const json_t *answer,
+		  struct tm_str *out, struct tm_err *err);
+
 #endif

@@ -54,6 +54,7 @@ for text in "fits h200-141gb, which has 140 GiB" "% of the peak" "which lies in"
 done
 expect 0 tm plan gpt -s model=gpt-tiny -a batch=2,4 -s checkpoint=block -v
 answers "point 2: gpt/gpt-tiny/batch=4/checkpoint=block"
+answers "note: the inputs of layers, which checkpoint: block keeps, hold "
 answers "recompute"
 answers "where each value comes from"
 

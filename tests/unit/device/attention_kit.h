@@ -236,4 +236,37 @@ static inline bool same_bits(const struct tensor *a, const struct tensor *b)
 	return tensor_bytes(a) == tensor_bytes(b) && !memcmp(tensor_data(a), tensor_data(b), tensor_bytes(a));
 }
 
+/*
+ * A call by one thread and by several, all types and all eight options: the
+ * outputs must be the same to the bit. `run` is call_materialised or call_flash.
+ */
+static inline void threads_agree(const struct attention_case *shape, void (*run)(struct kit *k, struct attention_call *call))
+{
+	static const int threads[] = { 2, 3, 7 };
+
+	for (size_t n = 0; n < TM_ARRAY_N(numbers); n++)
+		for (int options = 0; options < 8; options++) {
+			struct attention_case c = with_options(shape, options);
+			struct kit one;
+			struct attention_call first;
+
+			kit_open(&one, 1);
+			first = call_new(&one, &c, &numbers[n]);
+			run(&one, &first);
+			for (size_t t = 0; t < TM_ARRAY_N(threads); t++) {
+				struct kit k;
+				struct attention_call call;
+
+				kit_open(&k, threads[t]);
+				call = call_new(&k, &c, &numbers[n]);
+				run(&k, &call);
+				if (!same_bits(&call.out, &first.out) || !same_bits(&call.lse, &first.lse) || !same_bits(&call.dqkv, &first.dqkv) ||
+				    (tensor_here(&call.probs) && !same_bits(&call.probs, &first.probs)))
+					fail_msg("%s, options %d: %d threads differ from 1", numbers[n].name, options, threads[t]);
+				kit_close(&k);
+			}
+			kit_close(&one);
+		}
+}
+
 #endif

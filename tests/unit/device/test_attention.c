@@ -148,32 +148,8 @@ static void a_large_score_in_a_long_row(void **state)
 
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
-	static const int threads[] = { 2, 5 };
-
 	(void)state;
-	for (size_t n = 0; n < TM_ARRAY_N(numbers); n++)
-		for (int options = 0; options < 8; options++) {
-			struct attention_case c = with_options(&cases[2], options);
-			struct kit one;
-			struct attention_call first;
-
-			kit_open(&one, 1);
-			first = call_new(&one, &c, &numbers[n]);
-			call_materialised(&one, &first);
-			for (size_t t = 0; t < TM_ARRAY_N(threads); t++) {
-				struct kit k;
-				struct attention_call call;
-
-				kit_open(&k, threads[t]);
-				call = call_new(&k, &c, &numbers[n]);
-				call_materialised(&k, &call);
-				if (!same_bits(&call.out, &first.out) || !same_bits(&call.probs, &first.probs) ||
-				    !same_bits(&call.dqkv, &first.dqkv))
-					fail_msg("%s, options %d: %d threads differ from 1", numbers[n].name, options, threads[t]);
-				kit_close(&k);
-			}
-			kit_close(&one);
-		}
+	threads_agree(&cases[2], call_materialised);
 }
 
 /* In 16 bits the workspace is in 16 bits too: half of what f32 asks for. */

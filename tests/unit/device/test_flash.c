@@ -164,34 +164,11 @@ static void both_forms_drop_the_same(void **state)
  */
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
-	static const int threads[] = { 2, 3, 7 };
 	static const struct attention_case shapes[] = { { .B = 1, .T = 600, .H = 2, .D = 16 }, { .B = 3, .T = 77, .H = 3, .D = 12 } };
 
 	(void)state;
-	for (size_t n = 0; n < TM_ARRAY_N(numbers); n++)
-		for (size_t i = 0; i < TM_ARRAY_N(shapes); i++)
-			for (int options = 0; options < 8; options++) {
-				struct attention_case c = with_options(&shapes[i], options);
-				struct kit one;
-				struct attention_call first;
-
-				kit_open(&one, 1);
-				first = call_new(&one, &c, &numbers[n]);
-				call_flash(&one, &first);
-				for (size_t t = 0; t < TM_ARRAY_N(threads); t++) {
-					struct kit k;
-					struct attention_call call;
-
-					kit_open(&k, threads[t]);
-					call = call_new(&k, &c, &numbers[n]);
-					call_flash(&k, &call);
-					if (!same_bits(&call.out, &first.out) || !same_bits(&call.lse, &first.lse) ||
-					    !same_bits(&call.dqkv, &first.dqkv))
-						fail_msg("%s, options %d: %d threads differ from 1", numbers[n].name, options, threads[t]);
-					kit_close(&k);
-				}
-				kit_close(&one);
-			}
+	for (size_t i = 0; i < TM_ARRAY_N(shapes); i++)
+		threads_agree(&shapes[i], call_flash);
 }
 
 /* A NaN in Q, K or V of a token, in any tile, shows at that token's output; one in dout in all three gradients. */

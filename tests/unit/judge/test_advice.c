@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "judge/advice.h"
 #include "judge/rules.h"
 
@@ -119,11 +120,11 @@ static void advised(struct world *w, const char *params, const char *want)
 static double chunks_of(const json_t *p)
 {
 	const char *loss = text(p, "loss");
-	double n = 1;
+	int64_t n = 1;
 
 	if (tm_starts_with(loss, "chunked:"))
-		n = atoi(loss + 8);
-	return n;
+		assert_int_equal(tm_parse_i64(loss + 8, &n), 0);
+	return (double)n;
 }
 
 /* 60 MiB of 100 are logits; below 4 MiB something else is the peak. */

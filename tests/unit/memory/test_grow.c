@@ -109,46 +109,6 @@ static void a_full_host_refuses(void **state)
 	mem_free(mem);
 }
 
-/* What a plan says of it is what a run does: the same calls in the same order, the same places. */
-static void both_drivers_grow_alike(void **state)
-{
-	struct mem *mem[2] = {
-		open_growing(driver_host_new(1ull << 40, NULL), NULL), open_growing(driver_space_new(1ull << 40, 2 * MIB), NULL),
-	};
-	struct mem_block *live[2][64] = { { 0 } };
-	uint64_t seed = 5, shift[2] = { 0 };
-	struct mem_policy_counts counts[2];
-
-	(void)state;
-	for (int op = 0; op < 10000; op++) {
-		size_t k;
-
-		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-		k = (seed >> 40) % 64;
-		for (int i = 0; i < 2; i++) {
-			if (op % 500 == 0)
-				mem_release_cached(mem[i]);
-			if (live[i][k]) {
-				mem_release(mem[i], live[i][k]);
-				live[i][k] = NULL;
-			} else {
-				live[i][k] = get(mem[i], 1 + (seed >> 33) % (k % 3 ? 25 * MIB : MIB));
-			}
-			mem_counts(mem[i], &counts[i]);
-		}
-		assert_memory_equal(&counts[0], &counts[1], sizeof counts[0]);
-		if (!live[0][k])
-			continue;
-		/* One range for small blocks, one for large ones. */
-		uint64_t *of = &shift[live[0][k]->requested > MIB - 512];
-
-		*of = *of ? *of : live[1][k]->addr - live[0][k]->addr;
-		assert_int_equal(live[1][k]->addr - live[0][k]->addr, *of);
-	}
-	mem_free(mem[0]);
-	mem_free(mem[1]);
-}
-
 static void the_trace_has_what_is_mapped(void **state)
 {
 	char path[] = "/tmp/tidemark-grow-XXXXXX";
@@ -396,7 +356,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(host_memory_grows_and_shrinks),
 		cmocka_unit_test(a_full_host_refuses),
-		cmocka_unit_test(both_drivers_grow_alike),
 		cmocka_unit_test(the_trace_has_what_is_mapped),
 		cmocka_unit_test(remarks_are_kept),
 		cmocka_unit_test(taken_over),

@@ -614,44 +614,6 @@ static void freed_host_memory_faults(void **state)
 	driver->close(driver);
 }
 
-static void both_drivers_place_alike(void **state)
-{
-	struct mem_driver *host = driver_host_new(1ull << 40, NULL), *space = driver_space_new(1ull << 40, 512);
-	struct mem *mem[2];
-	struct mem_block *live[2][64] = { { 0 } };
-	uint64_t seed = 5, shift = 0;
-
-	(void)state;
-	assert_non_null(host);
-	for (int i = 0; i < 2; i++) {
-		struct mem_config cfg = { .policy = "caching" };
-
-		assert_int_equal(mem_new(&cfg, i ? space : host, &mem[i], NULL), 0);
-	}
-	for (int op = 0; op < 20000; op++) {
-		size_t k;
-
-		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-		k = (seed >> 40) % 64;
-		for (int i = 0; i < 2; i++) {
-			if (op % 500 == 0)
-				mem_release_cached(mem[i]);
-			if (live[i][k]) {
-				mem_release(mem[i], live[i][k]);
-				live[i][k] = NULL;
-			} else {
-				live[i][k] = get(mem[i], 1 + (seed >> 33) % (25 * MIB), MEM_ACTIVATIONS, "t");
-			}
-		}
-		if (!live[0][k])
-			continue;
-		shift = shift ? shift : live[1][k]->addr - live[0][k]->addr;
-		assert_int_equal(live[1][k]->addr - live[0][k]->addr, shift);
-	}
-	mem_free(mem[0]);
-	mem_free(mem[1]);
-}
-
 /* ---- statistics, sizes, the check itself ----------------------------------- */
 
 struct names_seen {
@@ -793,7 +755,6 @@ int main(void)
 		cmocka_unit_test(a_workspace_made_once_is_no_growth),
 		cmocka_unit_test(host_memory_is_real_and_lazy),
 		cmocka_unit_test(freed_host_memory_faults),
-		cmocka_unit_test(both_drivers_place_alike),
 		cmocka_unit_test(statistics_have_pytorchs_names),
 		cmocka_unit_test(sizes_follow_the_table),
 		cmocka_unit_test(the_check_finds_damage),

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "memory/caching.h"
 #include "memory/driver.h"
 
@@ -635,7 +636,10 @@ int main(void)
 
 #ifdef TM_FAULTS
 	if (getenv(MUTATION)) {
-		caching_mutation = (enum caching_mutation)atoi(getenv(MUTATION));
+		int64_t mutation;
+
+		assert_int_equal(tm_parse_i64(getenv(MUTATION), &mutation), 0);
+		caching_mutation = (enum caching_mutation)mutation;
 		return cmocka_run_group_tests_name("broken", (const struct CMUnitTest[1]){ tests[0] }, NULL, NULL);
 	}
 #endif

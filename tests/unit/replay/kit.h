@@ -425,21 +425,6 @@ static inline struct recording *kit_recording(const char *conf)
 	return r;
 }
 
-static inline void kit_recording_free(struct recording *r)
-{
-	free(r->path);
-	free(r->events);
-	free(r->segments);
-	free(r->blocks);
-	free(r->streams);
-	free(r->pools);
-	free(r->settings.conf);
-	free(r->stacks);
-	free(r->frames);
-	free(r->stack_frames);
-	free(r);
-}
-
 static inline struct recording *kit_record(const struct program *p, struct kit_setting s)
 {
 	struct recording *r = kit_recording(s.conf);

@@ -61,7 +61,7 @@ static void test_whole(void **state)
 			assert_int_equal(replay_facts(replay)->before_n, 0);
 			assert_int_equal(replay_facts(replay)->unmatched_frees, 0);
 			replay_free(replay);
-			kit_recording_free(r);
+			recording_free(r);
 			free(p.op);
 		}
 }
@@ -119,8 +119,8 @@ static void cut_one(const struct mix *mix, const struct program *p, unsigned par
 				 (long long)result.first_difference);
 	}
 	replay_free(replay);
-	kit_recording_free(r);
-	kit_recording_free(uncut);
+	recording_free(r);
+	recording_free(uncut);
 }
 
 static void test_cut(void **state)
@@ -184,7 +184,7 @@ static void test_differences(void **state)
 		if (!what)
 			assert_true(identical(&result));
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 	}
 	free(p.op);
 }

@@ -124,7 +124,7 @@ static void test_anything(void **state)
 			replayed++;
 		}
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 	}
 	assert_true(replayed > seeds * 7 / 8);
 }
@@ -145,7 +145,7 @@ static void test_nothing(void **state)
 	r->pool_n = 1 << 20;
 	assert_int_equal(replay_new(r, &replay, &err), TM_EINPUT);
 	r->pool_n = KIT_POOL_N;
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* Frees of what was never there are counted and left out, once or many times. */
@@ -176,7 +176,7 @@ static void test_unknown_frees(void **state)
 	assert_int_equal(result.allocated_peak, 5 * MIB);
 	assert_int_equal(result.allocated_end, 0);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ static void test_frames(void **state)
 		tm_str_free(&text);
 	}
 	assert_null(replay_frame(r, RECORDING_NONE));
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /*
@@ -115,7 +115,7 @@ static void test_stranded(void **state)
 	replay_stranded_fini(&stranded);
 	replay_picture_fini(&picture);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 static void test_sums(void **state)
@@ -177,7 +177,7 @@ static void test_sums(void **state)
 			replay_picture_fini(&picture);
 		}
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 		free(p.op);
 		assert_true(n > before || seed > 1);
 	}

@@ -88,7 +88,7 @@ static void test_hidden_slack(void **state)
 	assert_true(result.exact_address_share == 1);
 	assert_true(result.exact_block_share == 1);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 
 	r = hidden_slack(false);
 	replay = kit_replay(r);
@@ -98,7 +98,7 @@ static void test_hidden_slack(void **state)
 	assert_int_equal(facts->undecided_bytes, MIB);
 	assert_int_equal(replay->before[1].size, 4 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* A gap of at most 1 MiB is no free block of the large pool, one byte more is. */
@@ -118,7 +118,7 @@ static void test_small_gap(void **state)
 		assert_int_equal(replay_facts(replay)->slack_blocks, rest == MIB);
 		assert_int_equal(replay_facts(replay)->undecided_blocks, rest != MIB);
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 	}
 }
 
@@ -165,7 +165,7 @@ static void test_undo(void **state)
 	assert_int_equal(result.reserved_start, 32 * MIB);
 	assert_int_equal(result.reserved_end, 42 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* Files may lack one of the two events of a free. */
@@ -192,7 +192,7 @@ static void test_half_frees(void **state)
 		assert_true(result.exact_block_share == 1);
 		assert_int_equal(result.active_peak, 12 * MIB);
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 	}
 }
 
@@ -214,7 +214,7 @@ static void test_no_segments(void **state)
 	assert_int_equal(result.reserved_peak, 32 * MIB);
 	assert_int_equal(replay_facts(replay)->requested_peak, 32 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* A cap below what was reserved at the start: the cache goes, what is in use must fit. */
@@ -247,7 +247,7 @@ static void test_cap_below_start(void **state)
 	assert_ok(replay_min_cap(replay, &setting, &cap, &monotone, &err), &err);
 	assert_int_equal(cap, 40 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* The option string, or what it led to, or what the events show. */
@@ -278,7 +278,7 @@ static void test_settings(void **state)
 	replay = kit_replay(r);
 	assert_string_equal(replay_conf(replay), "expandable_segments:True");
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 
 	assert_ok(conf_read(spelled, &ctx, &conf, NULL, NULL, &err), &err);
 	replay_spell(&conf, &text);

@@ -61,7 +61,7 @@ static void test_other_settings(void **state)
 				oomed += refused > 0;
 			}
 			replay_free(replay);
-			kit_recording_free(r);
+			recording_free(r);
 			free(p.op);
 		}
 	assert_true(oomed > 5);
@@ -145,7 +145,7 @@ static void test_cap(void **state)
 	assert_int_equal(result.reserved_peak, 180 * MIB);
 	assert_int_equal(result.requested_peak, 180 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* Markers are no memory, wherever they stand. */
@@ -182,8 +182,8 @@ static void test_markers(void **state)
 		assert_true(marks[i].index > marks[i - 1].index);
 	replay_free(a);
 	replay_free(b);
-	kit_recording_free(with);
-	kit_recording_free(without);
+	recording_free(with);
+	recording_free(without);
 }
 
 /* A recording that ran out: whether a setting serves the request is the question. */
@@ -218,7 +218,7 @@ static void test_recorded_oom(void **state)
 	assert_ok(replay_min_cap(replay, &setting, &cap, &monotone, &err), &err);
 	assert_int_equal(cap, 230 * MIB);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 /* ---- the smallest cap ----------------------------------------------------------- */
@@ -272,7 +272,7 @@ static void test_min_cap(void **state)
 		for (size_t i = 0; i < TM_ARRAY_N(confs); i++)
 			check_min_cap(replay, confs[i]);
 		replay_free(replay);
-		kit_recording_free(r);
+		recording_free(r);
 		free(p.op);
 	}
 }
@@ -300,7 +300,7 @@ static void test_no_cap_helps(void **state)
 	setting.conf = "max_split_size_mb:40";
 	assert_int_equal(replay_min_cap(replay, &setting, &cap, &monotone, &err), TM_EINVALID);
 	replay_free(replay);
-	kit_recording_free(r);
+	recording_free(r);
 }
 
 int main(void)

@@ -56,34 +56,29 @@ double cpu_squares(const float *x, int64_t n)
 }
 
 /* Whole blocks at a time, so that every type has the order of f32. */
-double cpu_sum_of(const struct tensor *x, int64_t first, int64_t n)
+static double sum_by(double (*sum)(const float *x, int64_t n), const struct tensor *x, int64_t first, int64_t n)
 {
 	float buf[BLOCK];
 	double total = 0;
 
 	if (x->dtype == DT_F32)
-		return cpu_sum(cpu_read(x, first, n, NULL), n);
+		return sum(cpu_read(x, first, n, NULL), n);
 	for (int64_t i = 0; i < n; i += BLOCK) {
 		int64_t some = cpu_min(BLOCK, n - i);
 
-		total += cpu_sum(cpu_read(x, first + i, some, buf), some);
+		total += sum(cpu_read(x, first + i, some, buf), some);
 	}
 	return total;
 }
 
+double cpu_sum_of(const struct tensor *x, int64_t first, int64_t n)
+{
+	return sum_by(cpu_sum, x, first, n);
+}
+
 double cpu_squares_of(const struct tensor *x, int64_t first, int64_t n)
 {
-	float buf[BLOCK];
-	double total = 0;
-
-	if (x->dtype == DT_F32)
-		return cpu_squares(cpu_read(x, first, n, NULL), n);
-	for (int64_t i = 0; i < n; i += BLOCK) {
-		int64_t some = cpu_min(BLOCK, n - i);
-
-		total += cpu_squares(cpu_read(x, first + i, some, buf), some);
-	}
-	return total;
+	return sum_by(cpu_squares, x, first, n);
 }
 
 /* rows ≤ CPU_SUM_ROWS rows of n ≤ CPU_SUM_COLS columns. */

@@ -27,7 +27,7 @@ struct snap_input {
 	int fd;
 	bool at_end;
 	uint8_t *window;
-	uint64_t base;                    /* unpacked bytes before the window */
+	uint64_t base;                    /* unpacked bytes before the window's first byte; below 0 (modulo 2^64) at first */
 	uint64_t on_disk, disk_size;      /* bytes read of the file so far; its size */
 	int64_t mtime_ns;
 	struct snap_digest digest;

@@ -14,6 +14,11 @@ function(tm_unit_tests folder)
 		target_compile_definitions(${target} PRIVATE TESTS_DIR="${CMAKE_SOURCE_DIR}/tests"
 			BUILD_DIR="${CMAKE_BINARY_DIR}")
 		target_link_libraries(${target} PRIVATE ${ARGN} Tidemark::cmocka tm_options)
+		# so that a device which is loaded finds what it needs of the program
+		if(TIDEMARK_HAS_CUDA AND "tm_device" IN_LIST ARGN)
+			set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+			target_link_libraries(${target} PRIVATE -Wl,--whole-archive $<TARGET_FILE:tm_base> -Wl,--no-whole-archive)
+		endif()
 		add_test(NAME unit.${folder}.${name} COMMAND ${target})
 		set_tests_properties(unit.${folder}.${name} PROPERTIES TIMEOUT 240 LABELS unit
 			ENVIRONMENT "OMP_WAIT_POLICY=passive")

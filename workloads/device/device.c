@@ -135,6 +135,26 @@ void device_close(struct device *dev)
 	free(dev);
 }
 
+int device_start(struct device *dev, struct tm_err *err)
+{
+	const char *outer;
+	int rc;
+
+	if (!dev->workspaces->standing_bytes)
+		return 0;
+	BUG_ON(dev->standing);
+	outer = mem_set_op(dev->mem, "init");
+	rc = mem_alloc(dev->mem, dev->workspaces->standing_bytes, MEM_WORKSPACE, "gemm.workspace", &dev->standing, err);
+	mem_set_op(dev->mem, outer);
+	return rc;
+}
+
+void device_stop(struct device *dev)
+{
+	mem_release(dev->mem, dev->standing);
+	dev->standing = NULL;
+}
+
 struct mem_driver *device_driver(struct device *dev, struct tm_err *err)
 {
 	return dev->backend->driver(dev, err);

@@ -9,9 +9,11 @@
 
 #include "device/ops.h"
 
+#include <jansson.h>
+
 struct device;
 
-#define DEVICE_VERSION 2
+#define DEVICE_VERSION 3
 
 /* What a backend fills in: for each operation a function that computes it (ws: its workspace, NULL if it asked for none). */
 struct device_table {
@@ -31,10 +33,63 @@ struct device_workspaces {
 #define X(name) uint64_t (*name)(const struct op_##name *a);
 	DEVICE_OPS(X)
 #undef X
+	/* One block for the whole run, allocated by device_start: what a library wants for its matrix products, whatever it chooses. */
+	uint64_t standing_bytes;
+	/*
+	 * Whether flash attention can be had for these: NULL, or the reason as half
+	 * a sentence with what to choose instead. Member absent: always.
+	 */
+	const char *(*no_flash)(enum dtype type, int64_t head_dim, int64_t seq);
 };
-extern const struct device_workspaces device_workspaces_cpu;
+extern const struct device_workspaces device_workspaces_cpu, device_workspaces_cuda;
 /* By the backend's name; NULL where there is none. */
 const struct device_workspaces *device_workspaces_find(const char *backend);
+
+/*
+ * What changes from one step to the next in a step that was recorded: a
+ * device with graphs takes these three from here and no longer from the
+ * operations' arguments.
+ */
+struct device_step {
+	uint32_t random;                  /* random_at.step of every operation but the updates, which add nothing to it */
+	uint32_t update;                  /* step of adamw and sgd, from 1 */
+	float loss_scale;                 /* scale of loss */
+};
+
+struct device_graph;
+
+/*
+ * A whole step recorded once and launched again and again. Between begin and
+ * end operations and uploads are recorded and not run; downloads and sync are
+ * refused. Uploads of the recording become numbered slots, in order, which
+ * `feed` fills anew before a launch. Addresses are those of the recording:
+ * the caller sees to it that the allocator keeps the memory.
+ */
+struct device_graphs {
+	int (*begin)(struct device *dev, struct tm_err *err);
+	int (*end)(struct device *dev, struct device_graph **out, struct tm_err *err);
+	/* Gives up what was recorded since begin: after an error in between. */
+	void (*abandon)(struct device *dev);
+	int (*feed)(struct device *dev, struct device_graph *graph, size_t slot, const void *src, uint64_t bytes,
+		    struct tm_err *err);
+	int (*launch)(struct device *dev, struct device_graph *graph, const struct device_step *step, struct tm_err *err);
+	void (*drop)(struct device *dev, struct device_graph *graph);
+};
+
+/*
+ * What the device did in a window, by its own records of every kernel: slows
+ * a step down, so the window is one of its own behind the timed ones.
+ */
+struct device_activity {
+	double busy_s;                    /* union of all intervals in which something ran */
+	uint64_t kernels, copies;
+	struct { uint64_t kernels; double seconds; } op[DEVICE_OP_N][6];   /* by operation and phase index; 6: DEVICE_PHASE_N */
+	double other_s;                   /* of what belongs to no operation: uploads, downloads */
+};
+struct device_tracing {
+	int (*begin)(struct device *dev, struct tm_err *err);
+	int (*end)(struct device *dev, struct device_activity *out, struct tm_err *err);
+};
 
 struct device_backend {
 	int version;
@@ -49,6 +104,12 @@ struct device_backend {
 	int (*download)(struct device *dev, void *dst, const struct tensor *src, uint64_t bytes, struct tm_err *err);
 	int (*sync)(struct device *dev, struct tm_err *err);                    /* NULL: nothing is pending ever */
 	bool computes;                    /* false: a planning device */
+	/* Whether the device has this type; TM_EENV with the alternatives. NULL: it has all. */
+	int (*accepts)(struct device *dev, enum dtype type, bool tf32, struct tm_err *err);
+	const struct device_graphs *graphs;     /* NULL: launch graph is refused */
+	const struct device_tracing *tracing;   /* NULL: busy time is not known */
+	/* Facts for the record, as a new JSON object: name, uuid, driver, versions of libraries, memory of the context. NULL: none. */
+	json_t *(*facts)(struct device *dev);
 };
 
 /*
@@ -74,6 +135,7 @@ struct device {
 	const struct device_backend *backend;
 	const struct device_workspaces *workspaces;
 	struct mem *mem;                  /* the run's; not owned; set before the first operation */
+	struct mem_block *standing;       /* between device_start and device_stop, where the backend wants one */
 	void *priv;                       /* the backend's */
 	int threads;
 	const char *phase;                /* set by device_set_phase */
@@ -100,6 +162,14 @@ int device_backend_get(const char *name, size_t len, const struct device_backend
  */
 int device_open(const char *name, int threads, struct device **out, struct tm_err *err);
 void device_close(struct device *dev);
+
+/*
+ * Allocates what stands for the whole run (workspaces->standing_bytes, category
+ * workspace, operator "init"), in phase load and before anything else is
+ * allocated; TM_EOOM. Stop releases it; fine without a start.
+ */
+int device_start(struct device *dev, struct tm_err *err);
+void device_stop(struct device *dev);
 
 /* A new memory driver of this device, for mem_new; NULL on failure. */
 struct mem_driver *device_driver(struct device *dev, struct tm_err *err);

@@ -157,6 +157,8 @@ struct op_attention_bwd {
  *
  * Workspace: forward none; backward two blocks in one, the row sums of dout ∘
  * out, 4·B·H·T bytes, and the sum of dQ over tiles of keys, 4·B·T·C bytes.
+ * A card's library asks for something else (workspace_cuda.c), draws its own
+ * dropout masks and, unless `deterministic`, adds dQ up in any order.
  */
 struct op_flash_fwd {
 	struct tensor *out, *lse;
@@ -171,7 +173,7 @@ struct op_flash_bwd {
 	struct tensor *dqkv;
 	const struct tensor *dout, *qkv, *out, *lse, *lengths;
 	int64_t heads;
-	bool causal, tf32;
+	bool causal, tf32, deterministic;
 	float dropout_p;
 	struct random_at random;
 };

@@ -2,10 +2,9 @@
 #ifndef TM_TENSOR_H
 #define TM_TENSOR_H
 
+#include "device/dtype.h"
 #include "memory/memory.h"
 
-/* I16 holds the low half of a split master weight; only the update reads it. */
-enum dtype { DT_F32, DT_BF16, DT_F16, DT_I32, DT_I16, DT_N };
 extern const char *const dtype_name[DT_N];
 extern const uint8_t dtype_bytes[DT_N];
 

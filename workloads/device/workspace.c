@@ -10,6 +10,7 @@ static const struct {
 	const struct device_workspaces *workspaces;
 } table[] = {
 	{ "cpu", &device_workspaces_cpu },
+	{ "cuda", &device_workspaces_cuda },
 };
 
 const struct device_workspaces *device_workspaces_find(const char *backend)

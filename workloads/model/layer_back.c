@@ -124,7 +124,8 @@ static int attention_bwd(struct pass *p, int64_t l)
 		return op_flash_bwd(m->dev, &(struct op_flash_bwd){
 			.dqkv = &p->wide, .dout = &p->narrow, .qkv = qkv, .out = layer_slot(p, l, SLOT_ATT),
 			.lse = layer_slot(p, l, SLOT_LSE), .lengths = &p->b->lengths,
-			.heads = m->cfg.heads, .causal = causal, .tf32 = m->how.types.tf32, .dropout_p = pass_dropout(p),
+			.heads = m->cfg.heads, .causal = causal, .tf32 = m->how.types.tf32,
+			.deterministic = m->how.deterministic, .dropout_p = pass_dropout(p),
 			.random = pass_random(p, l, PLACE_ATTENTION) }, p->err);
 	return op_attention_bwd(m->dev, &(struct op_attention_bwd){
 		.dqkv = &p->wide, .dout = &p->narrow, .qkv = qkv, .probs = layer_slot(p, l, SLOT_PROBS),

@@ -109,6 +109,7 @@ struct model_method {
 	struct model_policy policy;
 	bool flash;                       /* attention without the (B,H,T,T) tensor */
 	int64_t loss_chunks;              /* pieces of rows in which logits, loss and head gradients are made; 1: all at once */
+	bool deterministic;               /* the same bits in every run, where a device has a faster way without it */
 	bool masked_only;                 /* BERT: only chosen positions go through the head (model_batch.rows) */
 };
 

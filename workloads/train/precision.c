@@ -117,6 +117,7 @@ int train_method(const struct train_opts *o, const struct model_config *cfg, str
 
 	*out = (struct model_method){
 		.flash = !strcmp(o->attention, "flash"), .masked_only = train_masked_only(o),
+		.deterministic = o->deterministic,
 	};
 	rc = types(o, &out->types, bad, err);
 	if (!rc)

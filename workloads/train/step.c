@@ -56,7 +56,9 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 	if (rc)
 		goto out;
 	device_set_phase(dev, "load");
-	rc = model_new(&t->cfg, &how, dev, seed, &t->model, err);
+	rc = device_start(dev, err);
+	if (!rc)
+		rc = model_new(&t->cfg, &how, dev, seed, &t->model, err);
 	if (!rc && train_scaled(o))
 		rc = scale_new(&t->scale, dev, o->loss_scale, o->loss_scale_every, err);
 	if (!rc)
@@ -91,6 +93,7 @@ void trainer_free(struct trainer *t)
 	watch_free(t->watch);
 	scale_drop(&t->scale, t->dev);
 	model_free(t->model);
+	device_stop(t->dev);
 	data_free(t->data);
 	batch_free(&t->host);
 	free(t->losses);

@@ -229,11 +229,16 @@ static json_t *with_card(const char *precision, json_t *card)
 	return one;
 }
 
-static json_t *card(double fp32, double bf16, double bandwidth, double launch)
+static json_t *card_of(const char *backend, double fp32, double bf16, double bandwidth, double launch)
 {
-	return json_pack("{s:s, s:I, s:{s:f, s:f}, s:f, s:f, s:{s:f, s:f}}", "backend", "cuda", "granularity", (json_int_t)(2 * MIB),
+	return json_pack("{s:s, s:I, s:{s:f, s:f}, s:f, s:f, s:{s:f, s:f}}", "backend", backend, "granularity", (json_int_t)(2 * MIB),
 			 "rates", "fp32", fp32, "bf16", bf16, "bandwidth", bandwidth, "launch", launch,
 			 "efficiency", "matrix", 0.5, "memory", 0.5);
+}
+
+static json_t *card(double fp32, double bf16, double bandwidth, double launch)
+{
+	return card_of("cuda", fp32, bf16, bandwidth, launch);
 }
 
 static double calls_of(const json_t *answer)
@@ -253,14 +258,17 @@ static void time_of_a_card(void **state)
 	json_t *a = with_card("fp32", card(1e30, 1e30, 1e30, 1e-3)), *b = with_card("fp32", card(1e12, 1e30, 1e30, 1e-12));
 	json_t *c = with_card("bf16", card(1e30, 1e12, 1e30, 1e-12)), *d = with_card("fp32", card(1e30, 1e30, 1e9, 1e-12));
 	json_t *none = kit_plan_one("gpt", "\"model\": \"gpt-tiny\", \"batch\": 8", 5, 20);
+	json_t *other = with_card("fp32", card_of("other", 1e30, 1e30, 1e30, 1e-3));
 	const json_t *op;
 	double flops = tm_json_real(json_object_get(b, "flops"), "done", 0), matrix = 0, bytes = 0;
 	size_t i;
 
 	(void)state;
 	assert_null(json_object_get(none, "time_us"));
-	assert_string_equal(tm_json_str(a, "instead_of", ""), "cuda");
-	assert_string_equal(tm_json_str(a, "backend", ""), "cpu");
+	assert_string_equal(tm_json_str(other, "instead_of", ""), "other");
+	assert_string_equal(tm_json_str(other, "backend", ""), "cpu");
+	assert_null(json_object_get(a, "instead_of"));
+	assert_string_equal(tm_json_str(a, "backend", ""), "cuda");
 	assert_float_equal(tm_json_real(a, "time_us", 0), 1000 * calls_of(a), 1e-6 * 1000 * calls_of(a));
 	assert_float_equal(tm_json_real(b, "time_us", 0), flops / 0.5e12 * 1e6, flops / 0.5e12 * 1e6 * 1e-3);
 	json_array_foreach(json_object_get(c, "ops"), i, op) {
@@ -279,6 +287,7 @@ static void time_of_a_card(void **state)
 	json_decref(c);
 	json_decref(d);
 	json_decref(none);
+	json_decref(other);
 }
 
 static void bad_cards(void **state)

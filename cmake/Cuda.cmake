@@ -1,0 +1,51 @@
+# The CUDA device: built where a toolkit (nvcc, cuBLAS, CUPTI) and cuDNN are
+# found. Sets TIDEMARK_HAS_CUDA and TM_CUDA_LIBS; the kernels are compiled for
+# CMAKE_CUDA_ARCHITECTURES (default: TIDEMARK_CUDA_ARCHS).
+#
+#   TIDEMARK_CUDA        AUTO: where it can be built; ON: or stop; OFF
+#   TIDEMARK_CUDA_ARCHS  compute capabilities without the dot, such as
+#                        "75;80;89;90" for a release (70 up to CUDA 12), or native
+set(TIDEMARK_CUDA OFF CACHE STRING "build the CUDA device: AUTO, ON or OFF")
+set(TIDEMARK_CUDA_ARCHS 90 CACHE STRING "compute capabilities to compile kernels for")
+set(TIDEMARK_HAS_CUDA OFF)
+
+function(tm_cuda_missing what)
+	if(TIDEMARK_CUDA STREQUAL "ON")
+		message(FATAL_ERROR "TIDEMARK_CUDA is ON, but ${what} was not found")
+	endif()
+	message(STATUS "the CUDA device is left out: ${what} was not found")
+endfunction()
+
+if(TIDEMARK_FUZZ OR TIDEMARK_SANITIZE OR TIDEMARK_CUDA STREQUAL "OFF")
+	return()
+endif()
+
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+	tm_cuda_missing("nvcc")
+	return()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${TIDEMARK_CUDA_ARCHS})
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(found_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+set(CMAKE_FIND_LIBRARY_SUFFIXES .so)      # CUDA's libraries are shared in the portable build too
+find_path(CUDNN_INCLUDE_DIR NAMES cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/include
+	${CUDAToolkit_BIN_DIR}/../include)
+find_library(CUDNN_LIBRARY NAMES cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_BIN_DIR}/../lib)
+find_library(CUPTI_LIBRARY NAMES cupti HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_BIN_DIR}/../extras/CUPTI/lib64)
+find_path(CUPTI_INCLUDE_DIR NAMES cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../extras/CUPTI/include)
+set(CMAKE_FIND_LIBRARY_SUFFIXES ${found_suffixes})
+foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUPTI_LIBRARY CUPTI_INCLUDE_DIR)
+	if(NOT ${part})
+		tm_cuda_missing("${part} (cuDNN and CUPTI belong to it)")
+		return()
+	endif()
+endforeach()
+
+add_library(tm_cuda INTERFACE)
+target_include_directories(tm_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${CUPTI_INCLUDE_DIR})
+# No libcuda: what is needed of the driver is asked for when there is one.
+target_link_libraries(tm_cuda INTERFACE CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY} ${CUPTI_LIBRARY} ${CMAKE_DL_LIBS})
+set(TIDEMARK_HAS_CUDA ON)

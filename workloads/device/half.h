@@ -15,7 +15,13 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t f32_bits(float x)
+#ifdef __CUDACC__
+#define HALF_FN __host__ __device__ static inline
+#else
+#define HALF_FN static inline
+#endif
+
+HALF_FN uint32_t f32_bits(float x)
 {
 	uint32_t u;
 
@@ -23,7 +29,7 @@ static inline uint32_t f32_bits(float x)
 	return u;
 }
 
-static inline float f32_from_bits(uint32_t u)
+HALF_FN float f32_from_bits(uint32_t u)
 {
 	float x;
 
@@ -31,17 +37,17 @@ static inline float f32_from_bits(uint32_t u)
 	return x;
 }
 
-static inline float bf16_to_f32(uint16_t h)
+HALF_FN float bf16_to_f32(uint16_t h)
 {
 	return f32_from_bits((uint32_t)h << 16);
 }
 
-static inline bool f32_bits_nan(uint32_t u)
+HALF_FN bool f32_bits_nan(uint32_t u)
 {
 	return (int32_t)(u & 0x7fffffff) > 0x7f800000;
 }
 
-static inline uint16_t bf16_from_f32(float x)
+HALF_FN uint16_t bf16_from_f32(float x)
 {
 	uint32_t u = f32_bits(x), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
 
@@ -49,7 +55,7 @@ static inline uint16_t bf16_from_f32(float x)
 }
 
 /* Ties away from zero: of weights that have a master behind them (ops.h, adamw). */
-static inline uint16_t bf16_from_f32_away(float x)
+HALF_FN uint16_t bf16_from_f32_away(float x)
 {
 	uint32_t u = f32_bits(x), rounded = (u + 0x8000) >> 16, quiet = u >> 16 | 0x40;
 
@@ -57,7 +63,7 @@ static inline uint16_t bf16_from_f32_away(float x)
 }
 
 /* Rounded up with the probability of what is cut off; `random` has 16 bits. Infinities and NaN stay. */
-static inline uint16_t bf16_from_f32_random(float x, uint32_t random)
+HALF_FN uint16_t bf16_from_f32_random(float x, uint32_t random)
 {
 	uint32_t u = f32_bits(x), rounded = (u + (random & 0xffff)) >> 16;
 
@@ -69,17 +75,17 @@ static inline uint16_t bf16_from_f32_random(float x, uint32_t random)
  * zero, and `rest` what its pattern lacks of the f32's. Away is what makes the
  * rest fit: -0x8000 … 0x7fff. Exact for all but a NaN, which stays one.
  */
-static inline int16_t split_rest(float x, uint16_t w)
+HALF_FN int16_t split_rest(float x, uint16_t w)
 {
 	return (int16_t)(uint16_t)(f32_bits(x) - ((uint32_t)w << 16));
 }
 
-static inline float split_join(uint16_t w, int16_t rest)
+HALF_FN float split_join(uint16_t w, int16_t rest)
 {
 	return f32_from_bits(((uint32_t)w << 16) + (uint32_t)(int32_t)rest);
 }
 
-static inline float f16_to_f32(uint16_t h)
+HALF_FN float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h & 0x7c00, fraction = h & 0x3ff;
 	uint32_t normal = ((uint32_t)(h & 0x7fff) << 13) + 0x38000000;
@@ -91,7 +97,7 @@ static inline float f16_to_f32(uint16_t h)
 	return f32_from_bits(sign | (exponent == 0x7c00 ? special : a));
 }
 
-static inline uint16_t f16_from_f32(float x)
+HALF_FN uint16_t f16_from_f32(float x)
 {
 	uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
 	int32_t a = (int32_t)(u & 0x7fffffff);
@@ -106,7 +112,7 @@ static inline uint16_t f16_from_f32(float x)
 }
 
 /* Mantissa rounded to 10 bits: what a tensor core makes of a tf32 operand. */
-static inline float tf32_round(float x)
+HALF_FN float tf32_round(float x)
 {
 	uint32_t u = f32_bits(x), rounded = (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
 

@@ -139,44 +139,48 @@ template <int N> __device__ static inline void set_all(pack<f16, N> &p, const fl
 }
 
 /*
- * The N numbers at p, of which `left` are there (0 or less: none); the others
- * are 0. WIDE says that p is at a multiple of 16 bytes: a pack that is there
- * whole is then read in 16-byte accesses, and one by one else.
+ * The N numbers at p, of which the first `left` are there (0 or less: none); the
+ * others are 0. WIDE: p is at a multiple of 16 bytes, and all of them are there
+ * or none, which takes accesses of 16 bytes.
  */
-template <int N, bool WIDE, typename T> __device__ static inline pack<T, N> load_pack(const T *p, int64_t left)
+template <int N, bool WIDE, typename T> __device__ static inline pack<T, N> load_pack(const T *p, int left)
 {
 	pack<T, N> out;
 
-	if (WIDE && left >= N)
-		return *reinterpret_cast<const pack<T, N> *>(p);
 #pragma unroll
 	for (int i = 0; i < N * (int)sizeof(T) / 4; i++)
 		out.w[i] = 0;
+	if constexpr (WIDE) {
+		if (left > 0)
+			out = *reinterpret_cast<const pack<T, N> *>(p);
+	} else {
 #pragma unroll
-	for (int i = 0; i < N; i++)
-		if (i < left) {
-			if constexpr (sizeof(T) == 4)
-				out.w[i] = __float_as_uint(p[i]);
-			else
-				out.w[i / 2] |= (uint32_t)reinterpret_cast<const uint16_t *>(p)[i] << (i & 1 ? 16 : 0);
-		}
+		for (int i = 0; i < N; i++)
+			if (i < left) {
+				if constexpr (sizeof(T) == 4)
+					out.w[i] = __float_as_uint(p[i]);
+				else
+					out.w[i / 2] |= (uint32_t)reinterpret_cast<const uint16_t *>(p)[i] << (i & 1 ? 16 : 0);
+			}
+	}
 	return out;
 }
 
-/* And back: the first `left` of them, rounded. */
-template <bool WIDE, typename T, int N> __device__ static inline void store_pack(T *p, const float (&v)[N], int64_t left)
+/* And back, rounded: the first `left` of them. */
+template <bool WIDE, typename T, int N> __device__ static inline void store_pack(T *p, const float (&v)[N], int left)
 {
-	if (WIDE && left >= N) {
+	if constexpr (WIDE) {
 		pack<T, N> out;
 
 		set_all(out, v);
-		*reinterpret_cast<pack<T, N> *>(p) = out;
-		return;
-	}
+		if (left > 0)
+			*reinterpret_cast<pack<T, N> *>(p) = out;
+	} else {
 #pragma unroll
-	for (int i = 0; i < N; i++)
-		if (i < left)
-			p[i] = from_f32<T>(v[i]);
+		for (int i = 0; i < N; i++)
+			if (i < left)
+				p[i] = from_f32<T>(v[i]);
+	}
 }
 
 /* v[0] + … + v[7] as a tree: three roundings deep instead of seven. */

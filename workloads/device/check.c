@@ -426,6 +426,15 @@ void op_check_sum_squares(const struct op_sum_squares *a)
 	WANT_N(out, IS(DT_F32), 1);
 }
 
+void op_check_squares_all(const struct op_squares_all *a)
+{
+	const char *op = "squares_all";
+
+	WANT_N(out, IS(DT_F32), a->n);
+	for (int64_t i = 0; i < a->n; i++)
+		want(op, "x", a->x[i], REAL);
+}
+
 void op_check_clip_factor(const struct op_clip_factor *a)
 {
 	const char *op = "clip_factor";
@@ -470,6 +479,27 @@ void op_check_adamw(const struct op_adamw *a)
 	want_update(op, a->w, a->master, a->g, a->factor, a->scale, a->step);
 	WANT_N(m, IS(DT_F32) | IS(DT_BF16), tensor_n(a->w));
 	WANT_N(v, IS(DT_F32) | IS(DT_BF16), tensor_n(a->w));
+}
+
+/* What a launch over several tensors takes from the first of them. */
+static bool update_alike(const struct op_adamw *a, const struct op_adamw *b)
+{
+	bool same_master = tensor_here(a->master) == tensor_here(b->master) &&
+			   (!tensor_here(a->master) || a->master->dtype == b->master->dtype);
+
+	return same_master && a->w->dtype == b->w->dtype && a->g->dtype == b->g->dtype && a->m->dtype == b->m->dtype &&
+	       a->v->dtype == b->v->dtype && a->factor == b->factor && a->scale == b->scale && a->step == b->step &&
+	       !memcmp(&a->lr, &b->lr, sizeof a->lr) && !memcmp(&a->beta1, &b->beta1, sizeof a->beta1) &&
+	       !memcmp(&a->beta2, &b->beta2, sizeof a->beta2) && !memcmp(&a->eps, &b->eps, sizeof a->eps);
+}
+
+void op_check_adamw_all(const struct op_adamw_all *a)
+{
+	for (int64_t i = 0; i < a->n; i++) {
+		op_check_adamw(&a->each[i]);
+		if (!update_alike(&a->each[0], &a->each[i]))
+			BUG("adamw_all: update %lld is of another kind than the first", (long long)i);
+	}
 }
 
 void op_check_sgd(const struct op_sgd *a)

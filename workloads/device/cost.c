@@ -205,6 +205,16 @@ void op_cost_sum_squares(const struct op_sum_squares *a, double *flops, double *
 	*bytes = bytes_of(a->x) + (a->accumulate ? 2 : 1) * bytes_of(a->out);
 }
 
+void op_cost_squares_all(const struct op_squares_all *a, double *flops, double *bytes)
+{
+	*flops = 0;
+	*bytes = bytes_of(a->out);
+	for (int64_t i = 0; i < a->n; i++) {
+		*flops += 2 * n_of(a->x[i]);
+		*bytes += bytes_of(a->x[i]);
+	}
+}
+
 void op_cost_clip_factor(const struct op_clip_factor *a, double *flops, double *bytes)
 {
 	*flops = 3 + n_of(a->squares);
@@ -222,6 +232,19 @@ void op_cost_adamw(const struct op_adamw *a, double *flops, double *bytes)
 	*flops = COST_ADAMW * n_of(a->w);
 	*bytes = 2 * (bytes_of(a->w) + bytes_of(a->master) + bytes_of(a->m) + bytes_of(a->v)) + bytes_of(a->g)
 	       + bytes_of(a->factor) + bytes_of(a->scale);
+}
+
+void op_cost_adamw_all(const struct op_adamw_all *a, double *flops, double *bytes)
+{
+	*flops = 0;
+	*bytes = 0;
+	for (int64_t i = 0; i < a->n; i++) {
+		double f, b;
+
+		op_cost_adamw(&a->each[i], &f, &b);
+		*flops += f;
+		*bytes += b;
+	}
 }
 
 void op_cost_sgd(const struct op_sgd *a, double *flops, double *bytes)

@@ -34,7 +34,7 @@
 	X(dropout_fwd) X(dropout_bwd) \
 	X(gather_rows) X(scatter_rows) \
 	X(loss) \
-	X(sum_squares) X(clip_factor) X(scale_update) X(adamw) X(sgd)
+	X(sum_squares) X(squares_all) X(clip_factor) X(scale_update) X(adamw) X(adamw_all) X(sgd)
 
 /*
  * Where a random number comes from: Philox4x32-10 (Salmon et al. 2011) with
@@ -224,6 +224,13 @@ struct op_loss {
 struct op_sum_squares { struct tensor *out; const struct tensor *x; bool accumulate; };
 
 /*
+ * out[i] = Σ x[i]², each as by sum_squares without `accumulate`; out(n) f32. A
+ * model has hundreds of gradients, most of them small: a device takes them in
+ * few launches.
+ */
+struct op_squares_all { struct tensor *out; const struct tensor *const *x; int64_t n; };
+
+/*
  * out[0] = min(1, max_norm / (√Σ squares + 1e-6)), as
  * torch.nn.utils.clip_grad_norm_; max_norm ≤ 0: 1. squares(n), all f32.
  */
@@ -272,6 +279,12 @@ struct op_adamw {
 	int64_t step;
 	struct random_at random;
 };
+
+/*
+ * n updates, each as by adamw, in few launches. All have the types, factor, scale,
+ * rates and step of the first; weight_decay and random are their own.
+ */
+struct op_adamw_all { const struct op_adamw *each; int64_t n; };
 
 /*
  * As torch.optim.SGD: d = g · factor + weight_decay · w; with a momentum

@@ -1,30 +1,23 @@
 #include "train/optim.h"
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "model/draw.h"
 #include "train/scale.h"
 
-/* Element i of a vector, as a tensor of one. */
-static struct tensor element(const struct tensor *t, size_t i)
-{
-	struct tensor e = *t;
-
-	e.offset += i * dtype_bytes[t->dtype];
-	e.rank = 1;
-	e.shape[0] = 1;
-	return e;
-}
+#include <stdlib.h>
 
 /* squares[i] = Σ g² of parameter i: one number each, so that who looks at them can name the tensor. */
-static int sum_squares(struct model *m, struct tensor *squares, struct tm_err *err)
+static int all_squares(struct model *m, struct tensor *squares, struct tm_err *err)
 {
+	const struct tensor **g = tm_xcalloc(m->param_n, sizeof *g);
 	int rc = tensor_new(m->mem, squares, MEM_WORKSPACE, "grad.squares", DT_F32, err, 1, (int64_t)m->param_n);
 
-	for (size_t i = 0; i < m->param_n && !rc; i++) {
-		struct tensor one = element(squares, i);
-
-		rc = op_sum_squares(m->dev, &(struct op_sum_squares){ .out = &one, .x = &m->param[i].g }, err);
-	}
+	for (size_t i = 0; i < m->param_n; i++)
+		g[i] = &m->param[i].g;
+	if (!rc)
+		rc = op_squares_all(m->dev, &(struct op_squares_all){ squares, g, (int64_t)m->param_n }, err);
+	free(g);
 	return rc;
 }
 
@@ -63,20 +56,30 @@ static struct random_at rounding(const struct optim *o, size_t i, int64_t step)
 	};
 }
 
-static int adamw(const struct optim *o, struct model *m, size_t i, const struct tensor *factor,
-		 const struct loss_scale *scale, int64_t step, int64_t number, struct tm_err *err)
+static struct op_adamw adamw_of(const struct optim *o, struct model *m, size_t i, const struct tensor *factor,
+				const struct loss_scale *scale, int64_t step, int64_t number)
 {
 	struct model_param *p = &m->param[i];
-	int rc = moment(m, p, &p->m, p->m_name, err);
 
-	if (!rc)
-		rc = moment(m, p, &p->v, p->v_name, err);
-	return rc ? rc : op_adamw(m->dev, &(struct op_adamw){
+	return (struct op_adamw){
 		.w = &p->w, .master = &p->master, .m = &p->m, .v = &p->v, .g = &p->g,
 		.factor = factor, .scale = &scale->state,
 		.lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
 		.weight_decay = p->decay ? o->weight_decay : 0, .step = number,
-		.random = rounding(o, i, step) }, err);
+		.random = rounding(o, i, step),
+	};
+}
+
+static int adamw(const struct optim *o, struct model *m, size_t i, const struct tensor *factor,
+		 const struct loss_scale *scale, int64_t step, int64_t number, struct tm_err *err)
+{
+	struct model_param *p = &m->param[i];
+	const struct op_adamw a = adamw_of(o, m, i, factor, scale, step, number);
+	int rc = moment(m, p, &p->m, p->m_name, err);
+
+	if (!rc)
+		rc = moment(m, p, &p->v, p->v_name, err);
+	return rc ? rc : op_adamw(m->dev, &a, err);
 }
 
 static int sgd(const struct optim *o, struct model *m, size_t i, const struct tensor *factor,
@@ -91,6 +94,50 @@ static int sgd(const struct optim *o, struct model *m, size_t i, const struct te
 		.random = rounding(o, i, step) }, err);
 }
 
+static bool has_moments(const struct model *m)
+{
+	for (size_t i = 0; i < m->param_n; i++)
+		if (!tensor_here(&m->param[i].m))
+			return false;
+	return true;
+}
+
+/*
+ * The first update makes the moments, and each gradient dies before the next
+ * parameter's are born, so that the two never are all there together. Later
+ * ones make nothing and go over all parameters at once.
+ */
+static int update_each(const struct optim *o, struct model *m, const struct tensor *factor, const struct loss_scale *scale,
+		       int64_t step, int64_t number, struct tm_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < m->param_n && !rc; i++) {
+		if (!tm_fault(TM_FAULT_UPDATE))
+			rc = (o->sgd ? sgd : adamw)(o, m, i, factor, scale, step, number, err);
+		tensor_drop(m->mem, &m->param[i].g);
+	}
+	return rc;
+}
+
+static int update_all(const struct optim *o, struct model *m, const struct tensor *factor, const struct loss_scale *scale,
+		      int64_t step, int64_t number, struct tm_err *err)
+{
+	struct op_adamw *each = tm_xcalloc(m->param_n, sizeof *each);
+	int64_t n = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < m->param_n; i++)
+		if (!tm_fault(TM_FAULT_UPDATE))
+			each[n++] = adamw_of(o, m, i, factor, scale, step, number);
+	if (n)
+		rc = op_adamw_all(m->dev, &(struct op_adamw_all){ each, n }, err);
+	free(each);
+	for (size_t i = 0; i < m->param_n; i++)
+		tensor_drop(m->mem, &m->param[i].g);
+	return rc;
+}
+
 int optim_update(const struct optim *o, struct model *m, struct loss_scale *scale, int64_t step, int64_t number,
 		 bool look, struct tensor *squares, struct tm_err *err)
 {
@@ -100,15 +147,12 @@ int optim_update(const struct optim *o, struct model *m, struct loss_scale *scal
 	device_set_phase(m->dev, "update");
 	mem_set_op(m->mem, "update.clip");
 	if (look || o->clip > 0 || tensor_here(&scale->state))
-		rc = sum_squares(m, squares, err);
+		rc = all_squares(m, squares, err);
 	if (!rc)
 		rc = gradient_factor(o, m, scale, squares, &factor, err);
 	mem_set_op(m->mem, o->sgd ? "update.sgd" : "update.adamw");
-	for (size_t i = 0; i < m->param_n && !rc; i++) {
-		if (!tm_fault(TM_FAULT_UPDATE))
-			rc = (o->sgd ? sgd : adamw)(o, m, i, &factor, scale, step, number, err);
-		tensor_drop(m->mem, &m->param[i].g);
-	}
+	if (!rc)
+		rc = (!o->sgd && has_moments(m) ? update_all : update_each)(o, m, &factor, scale, step, number, err);
 	mem_set_op(m->mem, "update.clip");
 	tensor_drop(m->mem, &factor);
 	return rc;

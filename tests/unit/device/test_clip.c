@@ -31,6 +31,34 @@ static void squares_of_every_type(void **state)
 	kit_close(&k);
 }
 
+/* Many at once, of all sizes and types, give the bits that each gives by itself; more than any launch takes. */
+static void squares_of_a_list(void **state)
+{
+	enum { N = 200 };
+	static const int64_t sizes[] = { 1, 7, 64, 4097, 70001 };
+	struct tensor x[N], each = { 0 }, all;
+	const struct tensor *list[N];
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 2);
+	each = NEW(&k, N);
+	all = NEW(&k, N);
+	kit_set(&all, NAN);
+	for (int i = 0; i < N; i++) {
+		struct tensor one = each;
+
+		x[i] = NORMAL_OF(&k, kit_types[i % (int)TM_ARRAY_N(kit_types)], sizes[i % (int)TM_ARRAY_N(sizes)]);
+		list[i] = &x[i];
+		one.offset += (uint64_t)i * sizeof(float);
+		one.shape[0] = 1;
+		RUN(sum_squares, &k, .out = &one, .x = &x[i]);
+	}
+	RUN(squares_all, &k, .out = &all, .x = list, .n = N);
+	assert_memory_equal(tensor_data(&all), tensor_data(&each), tensor_bytes(&all));
+	kit_close(&k);
+}
+
 static void clipping_as_torch(void **state)
 {
 	struct kit k;
@@ -162,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(squares_of_every_type),
+		cmocka_unit_test(squares_of_a_list),
 		cmocka_unit_test(clipping_as_torch),
 		cmocka_unit_test(the_scale_follows_its_rules),
 		cmocka_unit_test(the_factor_unscales_and_clips),

@@ -167,6 +167,58 @@ static void every_kind_of_adamw(void **state)
 	kit_close(&k);
 }
 
+/* The same bits in u as in v. */
+static void assert_same_update(const struct update *u, const struct update *v, const char *mode, int i)
+{
+	const struct tensor *a[] = { &u->w, &u->master, &u->m, &u->v }, *b[] = { &v->w, &v->master, &v->m, &v->v };
+
+	for (size_t t = 0; t < TM_ARRAY_N(a); t++)
+		if (tensor_here(a[t]) && memcmp(tensor_data(a[t]), tensor_data(b[t]), tensor_bytes(a[t])))
+			fail_msg("%s: tensor %zu of update %d differs from the one by itself", mode, t, i);
+}
+
+/* A list, longer than any launch takes and of all sizes, gives the bits that each update gives by itself. */
+static void many_updates_at_once(void **state)
+{
+	enum { N = 150 };
+	static const int64_t sizes[] = { 1, 8, 37, 4096, 20001 };
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 2);
+	for (size_t mode = 0; mode < TM_ARRAY_N(modes); mode++) {
+		struct update u[N], v[N];
+		struct op_adamw each[N];
+		struct tensor factor = NEW(&k, 1);
+
+		tensor_f32(&factor)[0] = 0.3f;
+		for (int i = 0; i < N; i++) {
+			uint64_t seed = k.state;
+
+			u[i] = update_new(&k, &modes[mode], sizes[i % (int)TM_ARRAY_N(sizes)]);
+			k.state = seed;
+			v[i] = update_new(&k, &modes[mode], sizes[i % (int)TM_ARRAY_N(sizes)]);
+			each[i] = (struct op_adamw){
+				.w = &u[i].w, .master = &u[i].master, .m = &u[i].m, .v = &u[i].v, .g = &u[i].g, .factor = &factor, HYPER,
+				.step = 3, .random = { 5, 100 + 3 * (uint32_t)i, 3 },
+			};
+			each[i].weight_decay = i % 2 ? 0 : 0.1f;
+		}
+		RUN(adamw_all, &k, .each = each, .n = N);
+		for (int i = 0; i < N; i++) {
+			struct op_adamw one = each[i];
+			struct tm_err err = { 0 };
+
+			one.w = &v[i].w, one.master = &v[i].master, one.m = &v[i].m, one.v = &v[i].v, one.g = &v[i].g;
+			assert_ok(op_adamw(k.dev, &one, &err), &err);
+			assert_same_update(&u[i], &v[i], modes[mode].name, i);
+			update_drop(&k, &u[i]);
+			update_drop(&k, &v[i]);
+		}
+	}
+	kit_close(&k);
+}
+
 /* As torch.optim.SGD. */
 static void ref_sgd(double *w, double *m, const double *g, int64_t n, double factor, bool momentum, int64_t step)
 {
@@ -440,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_of_adamw),
+		cmocka_unit_test(many_updates_at_once),
 		cmocka_unit_test(every_kind_of_sgd),
 		cmocka_unit_test(adamw_over_several_steps),
 		cmocka_unit_test(a_split_master_is_a_master),

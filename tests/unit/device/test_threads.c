@@ -167,6 +167,13 @@ static uint64_t norm_of_all_hash(struct kit *k, enum device_op op, enum dtype F,
 		tensor_f32(&one)[0] *= -1;
 		RUN(sum_squares, k, .out = &one, .x = &x, .accumulate = true);
 		break;
+	case OP_squares_all: {
+		const struct tensor *all[] = { &x, &squares };
+		struct tensor out = NEW(k, 2);
+
+		RUN(squares_all, k, .out = &out, .x = all, .n = 2);
+		return HASH(&out);
+	}
 	case OP_clip_factor: RUN(clip_factor, k, .out = &one, .squares = &squares, .max_norm = 1); break;
 	default:
 		RUN(scale_update, k, .state = &state, .factor = &one, .squares = &squares, .max_norm = 1, .growth = 2, .backoff = 0.5f,
@@ -190,7 +197,14 @@ static uint64_t update_hash(struct kit *k, enum device_op op, enum dtype F, cons
 	for (int split = 0; split < (F == DT_BF16 ? 2 : 1); split++) {
 		struct tensor *behind = F == DT_F16 ? &master : split ? &low : NULL;
 
-		if (op == OP_adamw)
+		const struct op_adamw update = {
+			.w = &w, .master = behind, .m = &m, .v = &v, .g = &g, .factor = &factor, .lr = 1e-2f, .beta1 = 0.9f,
+			.beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .step = 2, .random = at,
+		};
+
+		if (op == OP_adamw_all)
+			RUN(adamw_all, k, .each = &update, .n = 1);
+		else if (op == OP_adamw)
 			RUN(adamw, k, .w = &w, .master = behind, .m = &m, .v = &v, .g = &g, .factor = &factor, .lr = 1e-2f, .beta1 = 0.9f,
 			    .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .step = 2, .random = at);
 		else
@@ -225,8 +239,8 @@ static uint64_t hash(int threads, enum device_op op, enum dtype F, const struct 
 	case OP_attention_fwd: case OP_attention_bwd: case OP_flash_fwd: case OP_flash_bwd: h = attention_hash(&k, op, F, s); break;
 	case OP_gather_rows: case OP_scatter_rows: h = rows_hash(&k, op, F, s); break;
 	case OP_loss: h = loss_hash(&k, F, s); break;
-	case OP_sum_squares: case OP_clip_factor: case OP_scale_update: h = norm_of_all_hash(&k, op, F, s); break;
-	case OP_adamw: case OP_sgd: h = update_hash(&k, op, F, s); break;
+	case OP_sum_squares: case OP_squares_all: case OP_clip_factor: case OP_scale_update: h = norm_of_all_hash(&k, op, F, s); break;
+	case OP_adamw: case OP_adamw_all: case OP_sgd: h = update_hash(&k, op, F, s); break;
 	default: h = pointwise_hash(&k, op, F, s);
 	}
 	kit_close(&k);

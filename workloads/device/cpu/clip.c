@@ -6,22 +6,36 @@
 /* The sum is cut into so many parts whatever the thread count; each is one thread's, combined in order. */
 enum { PARTS = 64 };
 
-int cpu_sum_squares(struct device *dev, const struct op_sum_squares *a, void *ws, struct tm_err *err)
+static double squares(const struct device *dev, const struct tensor *x)
 {
-	int64_t n = tensor_n(a->x), share = cpu_pieces(n, PARTS);
+	int64_t n = tensor_n(x), share = cpu_pieces(n, PARTS);
 	double part[PARTS] = { 0 }, total = 0;
 
-	(void)ws;
-	(void)err;
 	#pragma omp parallel for num_threads(dev->threads) if(n >= CPU_SERIAL)
 	for (int i = 0; i < PARTS; i++) {
 		int64_t begin = cpu_min(i * share, n);
 
-		part[i] = cpu_squares_of(a->x, begin, cpu_min(share, n - begin));
+		part[i] = cpu_squares_of(x, begin, cpu_min(share, n - begin));
 	}
 	for (int i = 0; i < PARTS; i++)
 		total += part[i];
-	*tensor_f32(a->out) = (float)((a->accumulate ? (double)*tensor_f32(a->out) : 0) + total);
+	return total;
+}
+
+int cpu_sum_squares(struct device *dev, const struct op_sum_squares *a, void *ws, struct tm_err *err)
+{
+	(void)ws;
+	(void)err;
+	*tensor_f32(a->out) = (float)((a->accumulate ? (double)*tensor_f32(a->out) : 0) + squares(dev, a->x));
+	return 0;
+}
+
+int cpu_squares_all(struct device *dev, const struct op_squares_all *a, void *ws, struct tm_err *err)
+{
+	(void)ws;
+	(void)err;
+	for (int64_t i = 0; i < a->n; i++)
+		tensor_f32(a->out)[i] = (float)squares(dev, a->x[i]);
 	return 0;
 }
 

@@ -68,6 +68,15 @@ int cpu_adamw(struct device *dev, const struct op_adamw *a, void *ws, struct tm_
 	return 0;
 }
 
+int cpu_adamw_all(struct device *dev, const struct op_adamw_all *a, void *ws, struct tm_err *err)
+{
+	int rc = 0;
+
+	for (int64_t i = 0; i < a->n && !rc; i++)
+		rc = cpu_adamw(dev, &a->each[i], ws, err);
+	return rc;
+}
+
 struct sgd {
 	float clip, decay, momentum, lr;
 	bool first;                       /* m holds nothing yet */

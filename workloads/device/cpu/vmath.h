@@ -9,6 +9,8 @@
 #ifndef TM_CPU_VMATH_H
 #define TM_CPU_VMATH_H
 
+#include "device/normal.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -62,12 +64,10 @@ static inline float v_logistic(float x)
 }
 
 /*
- * The standard normal distribution: *cumulative = Φ(x), *density = φ(x).
- * erfc(z) = exp(-z²)·f(t), t = 1/(1 + z/2), z = |x|/√2: the form of
- * Abramowitz & Stegun 7.1.26, with a polynomial fitted by us to a relative
- * error of 1.2e-7 in float arithmetic. Φ is good to 2e-7 (of which rounding at
- * 1 is a third). Both results share one exp, and Φ keeps
- * its relative precision for negative x, where 1 + erf(x/√2) loses it.
+ * The standard normal distribution: *cumulative = Φ(x), *density = φ(x), by
+ * erfc(|x|/√2) (normal.h). Φ is good to 2e-7 (of which rounding at 1 is a
+ * third). Both results share one exp, and Φ keeps its relative precision for
+ * negative x, where 1 + erf(x/√2) loses it.
  */
 static inline void v_normal(float x, float *cumulative, float *density)
 {
@@ -75,20 +75,8 @@ static inline void v_normal(float x, float *cumulative, float *density)
 	float z = (x < 0.0f ? -x : x) * inv_sqrt2;
 	float t = 1.0f / (1.0f + 0.5f * z);
 	float e = v_exp(-0.5f * x * x);
-	float f, tail;
+	float tail = 0.5f * normal_tail(t) * t * e;
 
-	f = 3.537933156e-02f;
-	f = f * t - 1.887293160e-01f;
-	f = f * t + 3.754181266e-01f;
-	f = f * t - 2.805874348e-01f;
-	f = f * t - 3.055797704e-02f;
-	f = f * t + 4.085109010e-02f;
-	f = f * t + 5.256735161e-02f;
-	f = f * t + 1.862419248e-01f;
-	f = f * t + 2.450650334e-01f;
-	f = f * t + 2.822638154e-01f;
-	f = f * t + 2.820880413e-01f;
-	tail = 0.5f * f * t * e;
 	*cumulative = x < 0.0f ? tail : 1.0f - tail;
 	*density = inv_sqrt_2pi * e;
 }

@@ -69,7 +69,7 @@ static int new_run(struct caching *c, const struct caching_request *req, struct 
 	if (bytes < req->size)
 		return tm_fail(err, TM_EOOM, "a block of %llu bytes is larger than the %llu bytes of addresses of a segment",
 			       (unsigned long long)req->size, (unsigned long long)bytes);
-	rc = c->driver->reserve(c->driver, bytes, &addr, err);
+	rc = c->driver->reserve(c->driver, bytes, page, &addr, err);
 	if (rc)
 		return rc;
 	c->ever_expandable = true;

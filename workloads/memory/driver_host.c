@@ -105,8 +105,9 @@ static void host_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 	drv->held -= bytes;
 }
 
-static int host_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+static int host_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t page, uint64_t *addr, struct tm_err *err)
 {
+	(void)page;                       /* the kernel gives any page back alone */
 	return place(&((struct driver_host *)drv)->ranges, bytes, addr, err);
 }
 

@@ -113,10 +113,11 @@ static void space_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 	drv->held -= shown(d, bytes);
 }
 
-static int space_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+static int space_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t page, uint64_t *addr, struct tm_err *err)
 {
 	struct driver_space *d = self(drv);
 
+	(void)page;
 	if (d->answer)
 		return d->answer(d->arg, DRIVER_RESERVE, bytes, addr, err);
 	return place(&d->reserved, bytes, addr, err);

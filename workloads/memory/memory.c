@@ -57,10 +57,10 @@ static void watch_free(struct mem_driver *watch, uint64_t addr, uint64_t bytes)
 }
 
 /* Addresses alone are nothing that a program has, so only mapping shows in a trace. */
-static int watch_reserve(struct mem_driver *watch, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+static int watch_reserve(struct mem_driver *watch, uint64_t bytes, uint64_t page, uint64_t *addr, struct tm_err *err)
 {
 	struct mem *mem = mem_of(watch);
-	int rc = mem->driver->reserve(mem->driver, bytes, addr, err);
+	int rc = mem->driver->reserve(mem->driver, bytes, page, addr, err);
 
 	mem->refused = rc != 0;
 	return rc;
@@ -95,6 +95,37 @@ static void watch_release(struct mem_driver *watch, uint64_t addr, uint64_t byte
 	struct mem_driver *driver = mem_of(watch)->driver;
 
 	driver->release(driver, addr, bytes);
+}
+
+/* The pool's own segments stay its secret, so what shows in a trace are the blocks. */
+static int watch_pool_alloc(struct mem_driver *watch, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	struct mem *mem = mem_of(watch);
+	int rc = mem->driver->pool_alloc(mem->driver, bytes, addr, err);
+
+	mem->refused = rc != 0;
+	return rc;
+}
+
+static void watch_pool_free(struct mem_driver *watch, uint64_t addr)
+{
+	struct mem_driver *driver = mem_of(watch)->driver;
+
+	driver->pool_free(driver, addr);
+}
+
+static void watch_pool_usage(struct mem_driver *watch, struct mem_pool_usage *out)
+{
+	struct mem_driver *driver = mem_of(watch)->driver;
+
+	driver->pool_usage(driver, out);
+}
+
+static void watch_pool_empty(struct mem_driver *watch)
+{
+	struct mem_driver *driver = mem_of(watch)->driver;
+
+	driver->pool_empty(driver);
 }
 
 static void watch_info(struct mem_driver *watch, uint64_t *total, uint64_t *unused)
@@ -168,6 +199,12 @@ int mem_new(const struct mem_config *cfg, struct mem_driver *drv, struct mem **o
 		mem->watch.map = watch_map;
 		mem->watch.unmap = watch_unmap;
 		mem->watch.release = watch_release;
+	}
+	if (drv->pool_alloc) {
+		mem->watch.pool_alloc = watch_pool_alloc;
+		mem->watch.pool_free = watch_pool_free;
+		mem->watch.pool_usage = watch_pool_usage;
+		mem->watch.pool_empty = watch_pool_empty;
 	}
 	mem->driver = drv;
 	mem->cap_bytes = cfg->cap_bytes;

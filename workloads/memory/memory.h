@@ -30,6 +30,11 @@ extern const char *const mem_category_name[MEM_CATEGORY_N];
 
 /* ---- driver: where a policy gets its segments ---------------------- */
 
+/* Of a driver's own pool, in bytes as it counts them: now, and at the most since it is there. */
+struct mem_pool_usage {
+	uint64_t used, used_peak, reserved, reserved_peak;
+};
+
 struct mem_driver {
 	/*
 	 * bytes > 0. Writes the address; TM_EOOM where the device has no more
@@ -44,10 +49,10 @@ struct mem_driver {
 	 * Addresses and memory apart, for segments that grow; all four or none
 	 * (NULL). A reserved range has nothing behind it. map gives memory to a
 	 * part of it, all of that part or (TM_EOOM) nothing, unmap takes it away
-	 * again; a range is unmapped before it is released. Multiples of the
-	 * policy's pages, which are multiples of 2 MiB.
+	 * again, maybe in other parts; a range is unmapped before it is released.
+	 * All in multiples of the policy's page for this range, itself one of 2 MiB.
 	 */
-	int (*reserve)(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+	int (*reserve)(struct mem_driver *drv, uint64_t bytes, uint64_t page, uint64_t *addr, struct tm_err *err);
 	int (*map)(struct mem_driver *drv, uint64_t addr, uint64_t bytes, struct tm_err *err);
 	void (*unmap)(struct mem_driver *drv, uint64_t addr, uint64_t bytes);
 	void (*release)(struct mem_driver *drv, uint64_t addr, uint64_t bytes);
@@ -57,6 +62,16 @@ struct mem_driver {
 	 * NULL: cannot be had.
 	 */
 	int (*claim)(struct mem_driver *drv, uint64_t addr, uint64_t bytes, bool reserve, struct tm_err *err);
+	/*
+	 * A pool that the driver itself keeps, for the policy async; all four or
+	 * none (NULL). Blocks come and go in the order of the work that is queued.
+	 * `held` is then what the pool has of the device. empty gives back what is
+	 * not in use, once the work that is queued is done.
+	 */
+	int (*pool_alloc)(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err);
+	void (*pool_free)(struct mem_driver *drv, uint64_t addr);
+	void (*pool_usage)(struct mem_driver *drv, struct mem_pool_usage *out);
+	void (*pool_empty)(struct mem_driver *drv);
 	/*
 	 * What the device shows as taken, in bytes: the segments as the driver
 	 * counts them, each rounded up to what it can give. Kept by the driver.

@@ -1,9 +1,10 @@
-/* struct mem over both policies: books, peaks, out-of-memory errors, timeline, leaks. */
+/* struct mem over all policies: books, peaks, out-of-memory errors, timeline, leaks. */
 #include "test.h"
 
 #include "base/mem.h"
 #include "memory/caching.h"
 #include "memory/driver.h"
+#include "memory/pool_driver.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,7 +18,7 @@ static struct mem *open_mem(const char *policy, uint64_t cap, uint64_t capacity)
 	struct tm_err err = { 0 };
 	struct mem *mem = NULL;
 
-	assert_ok(mem_new(&cfg, driver_space_new(capacity, 512), &mem, &err), &err);
+	assert_ok(mem_new(&cfg, driver_for(policy, capacity, 512), &mem, &err), &err);
 	return mem;
 }
 
@@ -45,8 +46,8 @@ static void policies_are_listed_by_name(void **state)
 static void wrong_policies_and_options_are_named(void **state)
 {
 	static const struct { const char *policy, *conf, *says; } bad[] = {
-		{ "cacheing", NULL, "did you mean \"caching\"? There are: caching, raw" },
-		{ "tlsf-of-doom", NULL, "there are: caching, raw" },
+		{ "cacheing", NULL, "did you mean \"caching\"? There are: async, caching, raw" },
+		{ "tlsf-of-doom", NULL, "there are: async, caching, raw" },
 		{ "raw", "max_split_size_mb:128", "\"raw\" has no options" },
 		{ "caching", "max_split_size:128", "character 1: there is no option \"max_split_size\"; did you mean \"max_split_size_mb\"?" },
 		{ "caching", "max_split_size_mb=128", "write max_split_size_mb:128" },
@@ -242,6 +243,22 @@ static void broken_info(struct mem_driver *drv, uint64_t *total, uint64_t *unuse
 	*total = *unused = 0;
 }
 
+static int broken_pool(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+{
+	return broken_alloc(drv, bytes, addr, err);
+}
+
+static void broken_usage(struct mem_driver *drv, struct mem_pool_usage *out)
+{
+	(void)drv;
+	*out = (struct mem_pool_usage){ 0 };
+}
+
+static void broken_empty(struct mem_driver *drv)
+{
+	(void)drv;
+}
+
 static int closed;
 
 static void broken_close(struct mem_driver *drv)
@@ -254,7 +271,10 @@ static void a_broken_driver_is_not_out_of_memory(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < mem_policy_n(); i++) {
-		struct mem_driver driver = { .alloc = broken_alloc, .info = broken_info, .close = broken_close };
+		struct mem_driver driver = {
+			.alloc = broken_alloc, .info = broken_info, .close = broken_close,
+			.pool_alloc = broken_pool, .pool_usage = broken_usage, .pool_empty = broken_empty,
+		};
 		struct mem_config cfg = { .policy = mem_policy_at(i)->name };
 		struct mem_block *block;
 		struct tm_err err = { 0 };

@@ -84,10 +84,11 @@ static void record_free(struct mem_driver *drv, uint64_t addr, uint64_t bytes)
 		r->down->free(r->down, addr, bytes);
 }
 
-static int record_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t *addr, struct tm_err *err)
+static int record_reserve(struct mem_driver *drv, uint64_t bytes, uint64_t page, uint64_t *addr, struct tm_err *err)
 {
 	struct recorder *r = (struct recorder *)drv;
 
+	(void)page;
 	(void)err;
 	*addr = r->next_reserved;
 	r->next_reserved += bytes + (1ull << 40);

@@ -49,3 +49,9 @@ target_include_directories(tm_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} 
 # No libcuda: what is needed of the driver is asked for when there is one.
 target_link_libraries(tm_cuda INTERFACE CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY} ${CUPTI_LIBRARY} ${CMAKE_DL_LIBS})
 set(TIDEMARK_HAS_CUDA ON)
+# As the device says it to people: "75, 80", or the card that "native" found.
+set(TM_CUDA_ARCHS_TEXT ${TIDEMARK_CUDA_ARCHS})
+if(TIDEMARK_CUDA_ARCHS STREQUAL "native" AND CMAKE_CUDA_ARCHITECTURES_NATIVE)
+	set(TM_CUDA_ARCHS_TEXT ${CMAKE_CUDA_ARCHITECTURES_NATIVE})
+endif()
+list(JOIN TM_CUDA_ARCHS_TEXT ", " TM_CUDA_ARCHS_TEXT)

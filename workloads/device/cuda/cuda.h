@@ -38,8 +38,9 @@ struct cuda {
 	struct cuda_recording *recording; /* NULL: operations run as they come */
 	struct cuda_activity *activity;
 	const struct kernel_live *live;   /* device memory; NULL unless a step is being recorded */
-	int driver_version, runtime_version;
-	uint64_t context_bytes;           /* that opening the device took of the card's memory; 0: unknown */
+	int driver_version, runtime_version;      /* as 13000; driver 0: none */
+	uint64_t context_bytes;           /* taken of the card once the context was there; others' too, if they use it */
+	uint64_t library_bytes;           /* that the libraries' handles took behind it */
 };
 
 static inline struct cuda *cuda_of(const struct device *dev)

@@ -38,10 +38,12 @@ struct kernel_random {
 	uint32_t site, step;
 };
 
+#include "device/cuda/kernels/bias.h"
 #include "device/cuda/kernels/pointwise.h"
 #include "device/cuda/kernels/norm.h"
 #include "device/cuda/kernels/embed.h"
 #include "device/cuda/kernels/softmax.h"
+#include "device/cuda/kernels/flash.h"
 #include "device/cuda/kernels/loss.h"
 #include "device/cuda/kernels/sums.h"
 #include "device/cuda/kernels/update.h"

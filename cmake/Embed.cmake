@@ -1,5 +1,5 @@
 # What is compiled into the program: the commit it was built from, the
-# description of the workloads, the device files, the gnuplot templates and the
+# description of the workloads, the device files, pinned algorithms, the gnuplot templates and the
 # style sheet of reports.
 
 # tm_embed_build_info(OUT): commit, compiler, flags; refreshed at every build,
@@ -44,4 +44,10 @@ endfunction()
 function(tm_embed_plots target)
 	file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plots/*.gp ${CMAKE_SOURCE_DIR}/plots/*.css)
 	tm_embed_files(${target} plot_file draw/plot.h NAME ${files})
+endfunction()
+
+# tm_embed_gemm(TARGET): every configs/gemm/*.json, pinned algorithms of the matrix products; there may be none.
+function(tm_embed_gemm target)
+	file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/configs/gemm/*.json)
+	tm_embed_files(${target} gemm_file device/cuda/gemm_pins.h NAME_WLE ${files})
 endfunction()

@@ -51,7 +51,7 @@ const struct device_workspaces *device_workspaces_find(const char *backend);
  * operations' arguments.
  */
 struct device_step {
-	uint32_t random;                  /* random_at.step of every operation but the updates, which add nothing to it */
+	uint32_t random;                  /* random_at.step of every operation */
 	uint32_t update;                  /* step of adamw and sgd, from 1 */
 	float loss_scale;                 /* scale of loss */
 };
@@ -91,6 +91,27 @@ struct device_tracing {
 	int (*end)(struct device *dev, struct device_activity *out, struct tm_err *err);
 };
 
+/*
+ * How a library carries out its matrix products, chosen beforehand by
+ * measuring and never in a run: timed choices differ from night to night, and
+ * speed and bits with them. Every operation of a model that is gone through on
+ * the planning device is shown to `note`; `measure` makes of what was noted
+ * the file that the device reads when it is opened.
+ */
+struct device_notes;
+struct device_tuning {
+	/*
+	 * Notes what this call would multiply, each kind of product once; `args` is the operation's struct, of
+	 * addresses only the alignment counts. *notes NULL: the first. Needs no device; cannot fail.
+	 */
+	void (*note)(struct device_notes **notes, enum device_op op, const void *args);
+	size_t (*noted)(const struct device_notes *notes);              /* products; NULL: 0 */
+	void (*forget)(struct device_notes *notes);                     /* NULL is fine */
+	/* Measures them, one after the other; allocates from dev->mem, after device_start. *file: the file's contents. */
+	int (*measure)(struct device *dev, const struct device_notes *notes, void (*told)(void *arg, size_t done, size_t of),
+		       void *arg, json_t **file, struct tm_err *err);
+};
+
 struct device_backend {
 	int version;
 	const char *name, *help;          /* "cpu" */
@@ -110,6 +131,7 @@ struct device_backend {
 	const struct device_tracing *tracing;   /* NULL: busy time is not known */
 	/* Facts for the record, as a new JSON object: name, uuid, driver, versions of libraries, memory of the context. NULL: none. */
 	json_t *(*facts)(struct device *dev);
+	const struct device_tuning *tuning;     /* NULL: there is nothing to choose */
 };
 
 /*

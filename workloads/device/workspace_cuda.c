@@ -7,6 +7,7 @@
  * cuBLASLt gets one block for the whole run, of the size that its users are
  * advised to give on Hopper; an algorithm that wants more is not taken.
  */
+#include "device/cuda/kernels.h"
 #include "device/device.h"
 #include "device/workspace_flash.h"
 
@@ -32,11 +33,49 @@ static uint64_t flash_bwd(const struct op_flash_bwd *a)
 	return flash_layout_bwd(a).bytes;
 }
 
+/* A sum for each chunk. */
+static uint64_t sum_squares(const struct op_sum_squares *a)
+{
+	return (uint64_t)kernel_squares_scratch(tensor_n(a->x)) * sizeof(double);
+}
+
+static uint64_t squares_all(const struct op_squares_all *a)
+{
+	uint64_t chunks = 0;
+
+	for (int64_t i = 0; i < a->n; i++)
+		chunks += (uint64_t)kernel_squares_scratch(tensor_n(a->x[i]));
+	return chunks * sizeof(double);
+}
+
+/* What an update works out on the card before it begins. */
+static uint64_t adamw(const struct op_adamw *a)
+{
+	(void)a;
+	return KERNEL_RATES_BYTES;
+}
+
+static uint64_t adamw_all(const struct op_adamw_all *a)
+{
+	return a->n ? KERNEL_RATES_BYTES : 0;
+}
+
+static uint64_t sgd(const struct op_sgd *a)
+{
+	(void)a;
+	return KERNEL_RATES_BYTES;
+}
+
 const struct device_workspaces device_workspaces_cuda = {
 	.attention_fwd = attention_fwd,
 	.attention_bwd = attention_bwd,
 	.flash_fwd = flash_fwd,
 	.flash_bwd = flash_bwd,
+	.sum_squares = sum_squares,
+	.squares_all = squares_all,
+	.adamw = adamw,
+	.adamw_all = adamw_all,
+	.sgd = sgd,
 	.no_flash = flash_cuda_refuses,
 	.standing_bytes = GEMM_WORKSPACE_BYTES,
 };

@@ -1,0 +1,235 @@
+/*
+ * What is decided about all gradients at once: the sum of squares of each, the
+ * clip factor, the loss scale of an fp16 run. The host learns of it at the end
+ * of the step and decides nothing.
+ *
+ * Squares are added up in f32 over 8 elements and in double from there: per
+ * thread, per chunk, per tensor, in an order that follows from the element
+ * count alone. So a list gives what each tensor gives by itself.
+ */
+#include "device/cuda/kernels.h"
+#include "device/cuda/kernels/types.cuh"
+
+#define THREADS 256
+#define N 8
+#define CHUNK KERNEL_SQUARES_CHUNK
+#define ITEMS 120                         /* tensors of a launch */
+
+struct list {
+	kernel_squares item[ITEMS];
+	int32_t first_chunk[ITEMS + 1];
+	int32_t count;
+};
+static_assert(sizeof(list) + 64 <= 4096, "arguments of a kernel");
+static_assert(CHUNK % (THREADS * N) == 0, "whole rounds of a block");
+
+/* ---- sums of squares ------------------------------------------------------------- */
+
+template <typename T, bool WIDE>
+__device__ static inline double chunk_squares(const T *x, int64_t left)
+{
+	double sum = 0;
+
+	for (int i = (int)threadIdx.x * N; i < CHUNK && i < left; i += THREADS * N) {
+		int64_t here = left - i;
+		float v[N];
+
+		unpack(v, load_pack<N, WIDE>(x + i, here < N ? (int)here : N));
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			v[k] = __fmul_rn(v[k], v[k]);
+		sum += (double)sum_of(v);
+	}
+	return sum;
+}
+
+template <typename T>
+__device__ static inline double chunk_squares(const kernel_squares &t, int64_t at)
+{
+	const T *x = (const T *)t.x + at;
+	int64_t left = t.n - at;
+	bool wide = ((uintptr_t)x & 15) == 0 && (left >= CHUNK || left % N == 0);
+
+	return wide ? chunk_squares<T, true>(x, left) : chunk_squares<T, false>(x, left);
+}
+
+__device__ static inline int item_of(const list &l, int chunk)
+{
+	int low = 0, high = l.count;
+
+	while (high - low > 1) {
+		int middle = (low + high) / 2;
+
+		if (l.first_chunk[middle] <= chunk)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+__global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__ list l, double *scratch)
+{
+	__shared__ double shared[THREADS / WARP];
+	int k = item_of(l, (int)blockIdx.x);
+	const kernel_squares t = l.item[k];
+	int64_t at = (int64_t)((int)blockIdx.x - l.first_chunk[k]) * CHUNK;
+	double sum;
+
+	if (t.type == DT_F32)
+		sum = chunk_squares<float>(t, at);
+	else if (t.type == DT_BF16)
+		sum = chunk_squares<bf16>(t, at);
+	else
+		sum = chunk_squares<f16>(t, at);
+	sum = block_sum(sum, shared);
+	if (threadIdx.x == 0)
+		scratch[blockIdx.x] = sum;
+}
+
+/* One block a tensor; the number of its chunks decides the order. */
+__global__ void __launch_bounds__(THREADS) totals_kernel(const __grid_constant__ list l, const double *scratch, float *out,
+							 bool accumulate)
+{
+	__shared__ double shared[THREADS / WARP];
+	int first = l.first_chunk[blockIdx.x], end = l.first_chunk[blockIdx.x + 1];
+	double sum = 0;
+
+	for (int i = first + (int)threadIdx.x; i < end; i += THREADS)
+		sum += scratch[i];
+	sum = block_sum(sum, shared);
+	if (threadIdx.x == 0)
+		out[blockIdx.x] = (float)((accumulate ? (double)out[blockIdx.x] : 0) + sum);
+}
+
+static int64_t fill_list(list *l, const kernel_squares *from, int64_t count)
+{
+	int64_t k, chunks = 0;
+
+	for (k = 0; k < count && k < ITEMS; k++) {
+		l->item[k] = from[k];
+		l->first_chunk[k] = (int32_t)chunks;
+		chunks += kernel_squares_scratch(from[k].n);
+	}
+	l->first_chunk[k] = (int32_t)chunks;
+	l->count = (int32_t)k;
+	return k;
+}
+
+extern "C" int k_squares_all(kernel_stream s, float *out, const struct kernel_squares *from, int64_t count,
+			     double *scratch, bool accumulate)
+{
+	while (count > 0) {
+		list l;
+		int64_t taken = fill_list(&l, from, count), chunks = l.first_chunk[taken];
+
+		if (chunks)
+			chunks_kernel<<<(unsigned)chunks, THREADS, 0, s>>>(l, scratch);
+		totals_kernel<<<(unsigned)taken, THREADS, 0, s>>>(l, scratch, out, accumulate);
+		from += taken;
+		out += taken;
+		scratch += chunks;
+		count -= taken;
+	}
+	return cudaGetLastError();
+}
+
+/* ---- what follows from them --------------------------------------------------------- */
+
+/* In order and in double, rounded once; in the first thread only. */
+__device__ static inline float total_of(const float *squares, int64_t n, float *shared)
+{
+	double total = 0;
+
+	for (int64_t at = 0; at < n; at += THREADS) {
+		int here = n - at < THREADS ? (int)(n - at) : THREADS;
+
+		if ((int)threadIdx.x < here)
+			shared[threadIdx.x] = squares[at + threadIdx.x];
+		__syncthreads();
+		for (int i = 0; threadIdx.x == 0 && i < here; i++)
+			total += (double)shared[i];
+		__syncthreads();
+	}
+	return (float)total;
+}
+
+/* As torch: a NaN norm gives a NaN factor, so that the weights show it. */
+__device__ static inline float clip(float norm, float max_norm)
+{
+	float factor;
+
+	if (!(max_norm > 0))
+		return 1;
+	factor = __fdiv_rn(max_norm, __fadd_rn(norm, 1e-6f));
+	return factor > 1 ? 1 : factor;
+}
+
+__global__ void __launch_bounds__(THREADS) clip_kernel(float *out, const float *squares, int64_t n, float max_norm)
+{
+	__shared__ float shared[THREADS];
+	float total = total_of(squares, n, shared);
+
+	if (threadIdx.x == 0)
+		*out = clip(__fsqrt_rn(total), max_norm);
+}
+
+extern "C" int k_clip_factor(kernel_stream s, float *out, const float *squares, int64_t n, float max_norm)
+{
+	clip_kernel<<<1, THREADS, 0, s>>>(out, squares, n, max_norm);
+	return cudaGetLastError();
+}
+
+/* Places in the state: enum scale_state of ops.h, which clip.c holds against these. */
+enum { VALUE, GOOD, SKIP, UPDATES, SKIPPED, AT_FLOOR };
+
+__device__ static inline void overflowed(float *state, const kernel_scale &how)
+{
+	float smaller = state[VALUE] * how.backoff;
+
+	if (state[VALUE] <= how.floor)
+		state[AT_FLOOR] += 1;
+	state[VALUE] = smaller > how.floor ? smaller : how.floor;
+	state[GOOD] = 0;
+	state[SKIP] = 1;
+	state[SKIPPED] += 1;
+}
+
+__device__ static inline void went_well(float *state, const kernel_scale &how)
+{
+	state[SKIP] = 0;
+	state[AT_FLOOR] = 0;
+	state[UPDATES] += 1;
+	state[GOOD] += 1;
+	if (state[GOOD] >= how.growth_every) {
+		float larger = state[VALUE] * how.growth;
+
+		state[VALUE] = larger < how.ceiling ? larger : how.ceiling;
+		state[GOOD] = 0;
+	}
+}
+
+__global__ void __launch_bounds__(THREADS) scale_kernel(float *state, float *factor, const float *squares, int64_t n,
+							kernel_scale how)
+{
+	__shared__ float shared[THREADS];
+	float total = total_of(squares, n, shared), carried;
+
+	if (threadIdx.x)
+		return;
+	carried = state[VALUE];
+	if (isfinite(total)) {
+		*factor = __fdiv_rn(clip(__fdiv_rn(__fsqrt_rn(total), carried), how.max_norm), carried);
+		went_well(state, how);
+	} else {
+		*factor = 0;
+		overflowed(state, how);
+	}
+}
+
+extern "C" int k_scale_update(kernel_stream s, float *state, float *factor, const float *squares, int64_t n,
+			      struct kernel_scale how)
+{
+	scale_kernel<<<1, THREADS, 0, s>>>(state, factor, squares, n, how);
+	return cudaGetLastError();
+}

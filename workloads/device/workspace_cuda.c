@@ -13,6 +13,12 @@
 
 #define GEMM_WORKSPACE_BYTES (32ull << 20)
 
+/* Of the bias's gradient, which is a sum over rows. */
+static uint64_t linear_dw(const struct op_linear_dw *a)
+{
+	return tensor_here(a->db) ? k_column_sums_bytes(tensor_rows(a->dy), tensor_cols(a->dy)) : 0;
+}
+
 static uint64_t attention_fwd(const struct op_attention_fwd *a)
 {
 	return a->dropout_p > 0 ? tensor_bytes(a->probs) : 0;
@@ -67,6 +73,7 @@ static uint64_t sgd(const struct op_sgd *a)
 }
 
 const struct device_workspaces device_workspaces_cuda = {
+	.linear_dw = linear_dw,
 	.attention_fwd = attention_fwd,
 	.attention_bwd = attention_bwd,
 	.flash_fwd = flash_fwd,

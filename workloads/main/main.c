@@ -5,6 +5,7 @@
  */
 #include "base/file.h"
 #include "base/json.h"
+#include "calibrate.h"
 #include "check.h"
 #include "description.h"
 #include "plan.h"
@@ -30,6 +31,7 @@ static const char help[] =
 	"       tidemark-work --check < POINTS\n"
 	"       tidemark-work --plan < JOBS\n"
 	"       tidemark-work --replay < QUESTION\n"
+	"       tidemark-work --calibrate < QUESTION\n"
 	"       tidemark-work --describe | --describe-c FILE | --version | --help\n"
 	"\n"
 	"Carries out one job (JSON on stdin) and writes events, one JSON object a line, to\n"
@@ -40,6 +42,7 @@ static const char help[] =
 	"  --check           tell which of the points (a JSON array) are possible\n"
 	"  --plan            tell what the jobs (a JSON array) would take; carries none of them out\n"
 	"  --replay          go through memory recordings under allocator settings (a JSON object)\n"
+	"  --calibrate       measure how a device's library is to multiply in some jobs (a JSON object)\n"
 	"  --describe        workloads, allocators, devices and metrics as JSON\n"
 	"  --describe-c FILE the same as a C file\n"
 	"\n"
@@ -115,6 +118,16 @@ static int replay(void)
 	int rc = replay_command(&err);
 
 	return rc ? failed(&err, rc == TM_EINPUT ? WORK_REFUSED : 1) : 0;
+}
+
+static int calibrate(void)
+{
+	struct tm_err err = { 0 };
+	int rc = calibrate_command(&err);
+
+	if (!rc)
+		return 0;
+	return failed(&err, rc == TM_EINPUT ? WORK_REFUSED : rc == TM_EENV ? WORK_ENVIRONMENT : rc == TM_EOOM ? WORK_OOM : WORK_FAILED);
 }
 
 static int version(void)
@@ -215,6 +228,8 @@ int main(int argc, char **argv)
 		return answer(plan_jobs);
 	if (strcmp(option, "--replay") == 0)
 		return replay();
+	if (strcmp(option, "--calibrate") == 0)
+		return calibrate();
 	if (strcmp(option, "--describe-c") == 0)
 		return argc > 2 ? describe_c(argv[2]) : usage_error(option, " needs a file");
 	if (strcmp(option, "--events") == 0)

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "device/cuda/gemm.h"
 #include "device/cuda/reasons.h"
 #include "device/cuda/staging.h"
 
@@ -223,6 +224,7 @@ static json_t *cuda_facts(struct device *dev)
 	json_object_set_new(obj, "mps", json_boolean(c->prop.mpsEnabled));
 	json_object_set_new(obj, "versions", versions(c));
 	json_object_set_new(obj, "memory", memory_facts(c));
+	json_object_set_new(obj, "gemm", cuda_gemms_facts(c->gemms));
 	return obj;
 }
 
@@ -249,4 +251,5 @@ const struct device_backend device_cuda = {
 	.computes = true,
 	.accepts = cuda_accepts,
 	.facts = cuda_facts,
+	.tuning = &cuda_tuning,
 };

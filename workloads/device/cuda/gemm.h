@@ -83,4 +83,7 @@ size_t cuda_attention_products(enum device_op op, const void *args, const void *
  */
 json_t *cuda_gemms_facts(const struct cuda_gemms *g);
 
+/* Choosing them by measuring (calibrate.c). */
+extern const struct device_tuning cuda_tuning;
+
 #endif

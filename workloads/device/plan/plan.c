@@ -84,6 +84,8 @@ static int plan_##name(struct device *dev, const struct op_##name *a, void *ws, 
 \
 	(void)ws; \
 	(void)err; \
+	if (card_of(dev)->saw) \
+		card_of(dev)->saw(card_of(dev)->saw_arg, OP_##name, a); \
 	if (card_of(dev)->bandwidth > 0) { \
 		op_cost_##name(a, &flops, &bytes); \
 		charge(dev, OP_##name, a, flops, bytes); \

@@ -28,6 +28,9 @@ struct plan_card {
 	double bandwidth;                 /* bytes/s */
 	double launch_s;                  /* of one operation */
 	double matrix_efficiency, memory_efficiency;    /* share of rate and bandwidth that is reached */
+	/* Shown every operation, `a` being its struct op_NAME; NULL: nobody. */
+	void (*saw)(void *arg, enum device_op op, const void *a);
+	void *saw_arg;
 };
 
 /* As device_open("plan:BACKEND"), with the card's granularity and speeds. The card is copied, its name kept. */

@@ -1,7 +1,7 @@
 /*
- * Sums over the rows of a matrix, and of squares. Neither has floating-point
- * atomics: a part is summed by one block in a fixed order, and the parts by
- * another kernel, in double, in theirs.
+ * Sums over the rows of a matrix: a part of the rows by one block, in f32, and
+ * the parts by another kernel, in double, both in a fixed order. (Sums of
+ * squares are in clip.cu.)
  */
 #include "device/cuda/kernels.h"
 
@@ -160,73 +160,4 @@ int k_column_sums_by(kernel_stream s, enum dtype out_type, void *out, enum dtype
 		     int64_t rows, int64_t cols, float *scratch)
 {
 	return column_sums<2>(s, out_type, out, in_type, x, bin, rows, cols, true, scratch);
-}
-
-/* ---- squares ----------------------------------------------------------------- */
-
-/* Packs that a thread has on their way at a time. */
-#define PACKS 2
-
-/* The sum of squares of 8 elements as a tree; those that are not there are 0. */
-template <bool WIDE, typename T> __device__ static inline pack<T, 8> eight_at(const T *x, int64_t element, int64_t n)
-{
-	if (WIDE && element + 8 <= n)
-		return load_pack<8, true>(x + element, 8);
-	return load_pack<8, false>(x + element, (int)max(min(n - element, (int64_t)8), (int64_t)0));
-}
-
-template <typename T> __device__ static inline float squares_of(const pack<T, 8> &p)
-{
-	float v[8], q[4];
-
-	unpack(v, p);
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		q[i] = fmaf(v[2 * i], v[2 * i], __fmul_rn(v[2 * i + 1], v[2 * i + 1]));
-	return (q[0] + q[1]) + (q[2] + q[3]);
-}
-
-/* parts[block]: the block's threads take packs in turn with those of all others. */
-template <bool WIDE, typename T>
-__global__ void __launch_bounds__(THREADS) square_parts(double *parts, const T *x, int64_t n)
-{
-	__shared__ double shared[WARPS];
-	int64_t stride = (int64_t)gridDim.x * THREADS * 8;
-	double sum = 0;
-
-	for (int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * 8; at < n; at += PACKS * stride) {
-		pack<T, 8> p[PACKS];
-
-#pragma unroll
-		for (int k = 0; k < PACKS; k++)
-			p[k] = eight_at<WIDE>(x, at + k * stride, n);
-#pragma unroll
-		for (int k = 0; k < PACKS; k++)
-			sum += (double)squares_of(p[k]);
-	}
-	sum = block_sum(sum, shared);
-	if (threadIdx.x == 0)
-		parts[blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(THREADS) sum_square_parts(float *out, const double *parts, int parts_n, bool accumulate)
-{
-	__shared__ double shared[WARPS];
-	double sum = 0;
-
-	for (int p = (int)threadIdx.x; p < parts_n; p += THREADS)
-		sum += parts[p];
-	sum = block_sum(sum, shared);
-	if (threadIdx.x == 0)
-		*out = (float)((accumulate ? (double)*out : 0) + sum);
-}
-
-int k_sum_squares(kernel_stream s, float *out, enum dtype type, const void *x, int64_t n, bool accumulate, double *scratch)
-{
-	int parts = (int)k_sum_squares_parts(n);
-
-	WITH_TYPE(type, T, WITH_FLAG(aligned_16(x), WIDE,
-		square_parts<WIDE><<<parts, THREADS, 0, s>>>(scratch, (const T *)x, n)));
-	sum_square_parts<<<1, THREADS, 0, s>>>(out, scratch, parts, accumulate);
-	return (int)cudaGetLastError();
 }

@@ -1,8 +1,8 @@
 /*
- * Part of device/cuda/kernels.h, which is what to include. Sums over rows and
- * over everything, in two stages: parts in f32 or double, which are then added
- * up in double. How many parts there are follows from the shape alone, and with
- * it the scratch memory and every bit of the result.
+ * Part of device/cuda/kernels.h, which is what to include. Sums over rows in
+ * two stages: parts of the rows in f32, which are then added up in double. How
+ * many parts there are follows from the shape alone, and with it the scratch
+ * memory and every bit of the result.
  */
 #ifndef TM_CUDA_KERNELS_SUMS_H
 #define TM_CUDA_KERNELS_SUMS_H
@@ -41,23 +41,5 @@ int k_column_sums_by(kernel_stream s, enum dtype out_type, void *out, enum dtype
  */
 int k_sum_parts(kernel_stream s, enum dtype out_type, void *out_0, void *out_1, const float *parts, int64_t parts_n, int64_t cols,
 		bool accumulate);
-
-/* Elements a part has where there are not too many. */
-#define K_SQUARES_ELEMENTS 16384
-
-static inline int64_t k_sum_squares_parts(int64_t n)
-{
-	int64_t parts = (n + K_SQUARES_ELEMENTS - 1) / K_SQUARES_ELEMENTS;
-
-	return parts < 1 ? 1 : parts < K_SUM_PARTS ? parts : K_SUM_PARTS;
-}
-
-static inline uint64_t k_sum_squares_bytes(int64_t n)
-{
-	return (uint64_t)k_sum_squares_parts(n) * sizeof(double);
-}
-
-/* out[0] = (or +=) Σ x² over n elements; scratch: k_sum_squares_bytes(n). */
-int k_sum_squares(kernel_stream s, float *out, enum dtype type, const void *x, int64_t n, bool accumulate, double *scratch);
 
 #endif

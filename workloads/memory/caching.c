@@ -71,10 +71,10 @@ void caching_destroy(struct caching *c)
 		keyset_erase(&c->segments, node);
 		free(segment);
 	}
-	while ((node = keyset_first(&c->privates))) {
-		keyset_erase(&c->privates, node);
-		free(keyset_entry(node, struct caching_private, node));
-	}
+	while ((node = keyset_first(&c->privates)))
+		caching_private_drop(c, keyset_entry(node, struct caching_private, node));
+	for (int class = 0; class < CACHING_CLASS_N; class++)
+		shelf_fini(&c->pools[class].free_blocks);
 	caching_blocks_free(c);
 	free(c);
 }
@@ -85,7 +85,7 @@ static uint64_t free_in(const struct caching_pool *pool)
 {
 	uint64_t bytes = 0;
 
-	for (struct keyset_node *node = keyset_first(&pool->free_blocks); node; node = keyset_next(node))
+	for (struct keyset_node *node = shelf_first(&pool->free_blocks); node; node = shelf_next(&pool->free_blocks, node))
 		bytes += caching_block_of(node)->size;
 	return bytes;
 }
@@ -166,6 +166,7 @@ static int get_segment(struct caching *c, struct caching_request *req, struct ca
 	bool rejected;
 	int rc;
 
+	req->segment = caching_segment_bytes(&c->conf, req->size);
 	caching_collect(c);
 	rejected = rejects(c, req);
 	rc = caching_obtain(c, req, out, &cause);
@@ -197,7 +198,6 @@ static void prepare(struct caching *c, const struct mem_request *from, struct ca
 
 	*req = (struct caching_request){ .bytes = from->bytes, .stream = from->stream };
 	req->size = caching_round(&c->conf, from->bytes);
-	req->segment = caching_segment_bytes(&c->conf, req->size);
 	class = req->size <= CACHING_SMALL_BYTES ? CACHING_SMALL : CACHING_LARGE;
 	if (from->pool.id[0] || from->pool.id[1]) {
 		p = caching_private_get(c, from->pool);

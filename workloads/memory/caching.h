@@ -29,6 +29,7 @@
 #include "memory/conf.h"
 #include "memory/keyset.h"
 #include "memory/memory.h"
+#include "memory/shelf.h"
 
 #define CACHING_BLOCK_BYTES    512ull             /* every block is a multiple */
 /* At most this: small pool. Also the largest rest that stays with a block of the large pool. */
@@ -151,7 +152,7 @@ struct caching_private;
 struct caching_pool {
 	enum caching_class class;
 	struct caching_private *owner;    /* NULL: the common pool */
-	struct keyset free_blocks;        /* (stream, size, address) */
+	struct shelf free_blocks;         /* (stream, size, address) */
 	struct keyset unmapped;           /* (stream, address) */
 	uint64_t lookups;                 /* searches so far, the clock of the garbage collector */
 };
@@ -175,18 +176,24 @@ struct caching_segment {
 	struct caching_block *first;      /* the same object for the segment's whole life */
 };
 
+/*
+ * What a request and a free look at, of the block and of its neighbours, comes
+ * first: one line of the cache, where blocks begin (caching_block_new). The
+ * next line is the place in a set.
+ */
 struct caching_block {
-	struct keyset_node node;          /* iff free: in pool->free_blocks, or unmapped */
-	struct caching_pool *pool;
-	struct caching_segment *segment;
 	struct caching_block *prev, *next;        /* neighbours in the segment */
+	struct caching_pool *pool;
 	uint64_t stream, addr, size;
 	uint64_t requested;               /* raw bytes of the last request */
-	uint64_t freed_at;                /* pool->lookups when it was last parked */
-	struct caching_block *pending_prev, *pending_next;
 	uint8_t state;                    /* enum caching_state */
 	bool mapped;
 	bool shared;                      /* another stream used it since it was handed out */
+	bool grows;                       /* its segment does: segment->page > 0 */
+	struct keyset_node node;          /* iff free: in pool->free_blocks, or unmapped */
+	uint64_t freed_at;                /* pool->lookups when it was last parked */
+	struct caching_segment *segment;
+	struct caching_block *pending_prev, *pending_next;
 };
 
 struct caching {
@@ -211,7 +218,7 @@ struct caching {
 /* One allocation on its way. */
 struct caching_request {
 	uint64_t bytes, size, stream;     /* asked, rounded */
-	uint64_t segment;                 /* bytes of the segment, if one is needed */
+	uint64_t segment;                 /* bytes of the segment where no free block fits, else 0 */
 	struct caching_pool *pool;
 	bool expand;                      /* from a segment that grows */
 };
@@ -240,7 +247,7 @@ static inline bool caching_is_split(const struct caching_block *block)
 
 static inline bool caching_expands(const struct caching_block *block)
 {
-	return block->segment->page;
+	return block->grows;
 }
 
 struct caching_block *caching_block_new(struct caching *c);
@@ -290,6 +297,8 @@ void caching_shrink(struct caching *c, struct caching_block *block);
 struct caching_private *caching_private_find(const struct caching *c, struct mem_pool_id id);
 /* Makes it where it is not there, retained once then. */
 struct caching_private *caching_private_get(struct caching *c, struct mem_pool_id id);
+/* Out of the books, whatever is in it. */
+void caching_private_drop(struct caching *c, struct caching_private *p);
 void caching_pool_retain(struct caching *c, struct mem_pool_id id, unsigned flags);
 void caching_pool_release(struct caching *c, struct mem_pool_id id);
 /* empty_cache: of everything that may go now; of one private pool. */

@@ -24,11 +24,24 @@
 #define unlock_block(block) ((void)0)
 #endif
 
+#define CACHE_LINE_BYTES 64u
+
+/* A block that begins a line of the cache is in as few of them as it can be. */
+_Static_assert(sizeof(struct caching_block) <= 3 * CACHE_LINE_BYTES, "a block is more than three lines of the cache");
+#define BLOCK_BYTES (3 * CACHE_LINE_BYTES)
+
 /* Blocks come and go with every request; they are kept in stock. */
 struct caching_slab {
 	struct caching_slab *next;
-	struct caching_block block[SLAB_N];
+	char room[SLAB_N * BLOCK_BYTES + CACHE_LINE_BYTES - 1];
 };
+
+static struct caching_block *slab_block(struct caching_slab *slab, size_t i)
+{
+	uintptr_t first = ((uintptr_t)slab->room + CACHE_LINE_BYTES - 1) & ~(uintptr_t)(CACHE_LINE_BYTES - 1);
+
+	return (struct caching_block *)(first + i * BLOCK_BYTES);
+}
 
 struct caching_block *caching_block_new(struct caching *c)
 {
@@ -40,7 +53,7 @@ struct caching_block *caching_block_new(struct caching *c)
 		slab->next = c->slabs;
 		c->slabs = slab;
 		for (size_t i = 0; i < SLAB_N; i++)
-			caching_block_drop(c, &slab->block[i]);
+			caching_block_drop(c, slab_block(slab, i));
 		block = c->spare;
 	}
 	unlock_block(block);
@@ -61,7 +74,8 @@ void caching_blocks_free(struct caching *c)
 
 	for (slab = c->slabs; slab; slab = next) {
 		next = slab->next;
-		unlock_block(&slab->block);
+		for (size_t i = 0; i < SLAB_N; i++)
+			unlock_block(slab_block(slab, i));
 		free(slab);
 	}
 	c->slabs = NULL;
@@ -76,12 +90,18 @@ void caching_park(struct caching_block *block)
 	block->node.key[1] = block->mapped ? block->size : block->addr;
 	block->node.key[2] = block->mapped ? block->addr : 0;
 	block->freed_at = block->pool->lookups;
-	keyset_insert(block->mapped ? &block->pool->free_blocks : &block->pool->unmapped, &block->node);
+	if (block->mapped)
+		shelf_insert(&block->pool->free_blocks, &block->node);
+	else
+		keyset_insert(&block->pool->unmapped, &block->node);
 }
 
 void caching_unpark(struct caching_block *block)
 {
-	keyset_erase(block->mapped ? &block->pool->free_blocks : &block->pool->unmapped, &block->node);
+	if (block->mapped)
+		shelf_erase(&block->pool->free_blocks, &block->node);
+	else
+		keyset_erase(&block->pool->unmapped, &block->node);
 }
 
 /* ---- search ------------------------------------------------------------------ */
@@ -96,7 +116,7 @@ static uint64_t reach(const struct caching_block *block)
 
 static struct caching_block *next_of_stream(const struct caching_block *block)
 {
-	struct caching_block *next = caching_block_of(keyset_next(&block->node));
+	struct caching_block *next = caching_block_of(shelf_next(&block->pool->free_blocks, &block->node));
 
 	return next && next->stream == block->stream ? next : NULL;
 }
@@ -113,7 +133,7 @@ static struct caching_block *last_equal(struct caching_block *block)
 /* The smallest block that holds the request, the lowest address among equals; among growing segments by reach. */
 static struct caching_block *best_fit(const struct caching_request *req)
 {
-	struct keyset_node *node = keyset_lower_bound(&req->pool->free_blocks, req->stream, req->size, 0);
+	struct keyset_node *node = shelf_lower_bound(&req->pool->free_blocks, req->stream, req->size, 0);
 	struct caching_block *block = caching_block_of(node), *next;
 
 	if (!block || block->stream != req->stream)
@@ -201,7 +221,7 @@ struct caching_block *caching_cut(struct caching *c, struct caching_block *block
 	*rest = (struct caching_block){
 		.pool = block->pool, .segment = block->segment, .prev = block, .next = block->next,
 		.stream = block->stream, .addr = block->addr + size, .size = block->size - size,
-		.state = CACHING_FREE, .mapped = block->mapped,
+		.state = CACHING_FREE, .mapped = block->mapped, .grows = block->grows,
 	};
 	if (rest->next)
 		rest->next->prev = rest;

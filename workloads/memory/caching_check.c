@@ -43,7 +43,7 @@ static void check_free(const struct caching_block *block, int64_t *sum)
 		BUG_ON(keyset_lower_bound(&block->pool->unmapped, block->stream, block->addr, 0) != &block->node);
 		return;
 	}
-	BUG_ON(keyset_lower_bound(&block->pool->free_blocks, block->stream, block->size, block->addr) != &block->node);
+	BUG_ON(shelf_lower_bound(&block->pool->free_blocks, block->stream, block->size, block->addr) != &block->node);
 	if (caching_is_split(block) && !segment->page) {
 		sum[CACHING_INACTIVE_SPLIT]++;
 		sum[CACHING_INACTIVE_SPLIT_BYTES] += (int64_t)block->size;
@@ -59,7 +59,7 @@ static void check_segment(const struct caching_segment *segment, struct recount 
 	BUG_ON(first->prev);
 	BUG_ON(segment->page && segment->size % segment->page);
 	for (const struct caching_block *block = first; block; block = block->next) {
-		BUG_ON(block->addr != at || block->segment != segment);
+		BUG_ON(block->addr != at || block->segment != segment || block->grows != (segment->page > 0));
 		BUG_ON(block->pool != segment->pool || block->stream != first->stream);
 		BUG_ON(block->next && block->next->prev != block);
 		BUG_ON(block->size == 0 || (block->size % CACHING_BLOCK_BYTES && !caching_broken(CACHING_SEGMENT_EXACT)));
@@ -105,7 +105,7 @@ static void check_stats(const struct caching *c, const struct recount *sum)
 
 static void check_pool(const struct caching_pool *pool, struct recount *sum)
 {
-	keyset_check(&pool->free_blocks);
+	shelf_check(&pool->free_blocks);
 	keyset_check(&pool->unmapped);
 	sum->free_n -= pool->free_blocks.n;
 	sum->unmapped_n -= pool->unmapped.n;

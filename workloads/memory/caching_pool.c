@@ -44,6 +44,14 @@ struct caching_private *caching_private_get(struct caching *c, struct mem_pool_i
 	return p;
 }
 
+void caching_private_drop(struct caching *c, struct caching_private *p)
+{
+	keyset_erase(&c->privates, &p->node);
+	for (int class = 0; class < CACHING_CLASS_N; class++)
+		shelf_fini(&p->pools[class].free_blocks);
+	free(p);
+}
+
 void caching_pool_retain(struct caching *c, struct mem_pool_id id, unsigned flags)
 {
 	struct caching_private *p = caching_private_find(c, id);
@@ -121,10 +129,8 @@ static void release_unused(struct caching *c, struct caching_private *p)
 {
 	caching_release_pool(c, &p->pools[CACHING_SMALL]);
 	caching_release_pool(c, &p->pools[CACHING_LARGE]);
-	if (p->segments)
-		return;
-	keyset_erase(&c->privates, &p->node);
-	free(p);
+	if (!p->segments)
+		caching_private_drop(c, p);
 }
 
 void caching_release_all(struct caching *c)

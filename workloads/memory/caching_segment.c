@@ -27,7 +27,7 @@ struct caching_block *caching_open(struct caching *c, struct caching_pool *pool,
 
 	*block = (struct caching_block){
 		.pool = pool, .segment = segment, .stream = stream, .addr = addr, .size = size,
-		.state = CACHING_FREE, .mapped = !page,
+		.state = CACHING_FREE, .mapped = !page, .grows = page > 0,
 	};
 	segment->addr = segment->node.key[0] = addr;
 	segment->size = size;
@@ -117,14 +117,14 @@ struct collection {
 static bool collect_old(struct caching *c, struct caching_pool *pool, struct collection *run)
 {
 	double oldest = (double)run->ages / (double)run->count;
-	struct keyset_node *node = keyset_first(&pool->free_blocks), *next;
+	struct keyset_node *node = shelf_first(&pool->free_blocks), *next;
 	bool progress = false;
 
 	for (; node; node = next) {
 		struct caching_block *block = caching_block_of(node);
 		double age = (double)age_of(pool, block);
 
-		next = keyset_next(node);
+		next = shelf_next(&pool->free_blocks, node);
 		if (caching_is_split(block) || caching_expands(block) || age < oldest)
 			continue;
 		if (caching_broken(CACHING_GC_ABOVE) && age <= oldest)
@@ -166,7 +166,7 @@ void caching_collect(struct caching *c)
 	if (c->reserved <= threshold)
 		return;
 	run.target = c->reserved - threshold;
-	for (struct keyset_node *node = keyset_first(&pool->free_blocks); node; node = keyset_next(node)) {
+	for (struct keyset_node *node = shelf_first(&pool->free_blocks); node; node = shelf_next(&pool->free_blocks, node)) {
 		if (caching_is_split(caching_block_of(node)))
 			continue;
 		run.ages += age_of(pool, caching_block_of(node));
@@ -197,25 +197,25 @@ static bool may_release(const struct caching_block *block)
 bool caching_release_oversize(struct caching *c, const struct caching_request *req)
 {
 	uint64_t key = req->size > c->conf.max_split_bytes ? req->size : c->conf.max_split_bytes;
-	struct keyset *set = &req->pool->free_blocks;
+	struct shelf *set = &req->pool->free_blocks;
 	struct caching_block *block;
 	struct keyset_node *node;
 	uint64_t released = 0;
 
 	if (c->conf.max_split_bytes == CACHING_UNLIMITED || caching_broken(CACHING_NO_RELEASE_OVERSIZE))
 		return false;
-	node = keyset_lower_bound(set, req->stream, key, 0);
+	node = shelf_lower_bound(set, req->stream, key, 0);
 	block = caching_block_of(node);
 	if (block && block->stream == req->stream && may_release(block)) {
 		release(c, block);
 		return true;
 	}
-	node = node ? keyset_prev(node) : keyset_last(set);
+	node = node ? shelf_prev(set, node) : shelf_last(set);
 	while (node && released < key) {
 		block = caching_block_of(node);
 		if (block->stream != req->stream || block->size < c->conf.max_split_bytes)
 			break;
-		node = keyset_prev(node);
+		node = shelf_prev(set, node);
 		if (may_release(block)) {
 			released += block->size;
 			release(c, block);
@@ -228,13 +228,13 @@ bool caching_release_oversize(struct caching *c, const struct caching_request *r
 void caching_release_pool(struct caching *c, struct caching_pool *pool)
 {
 	struct caching_block **growing = tm_xcalloc(pool->free_blocks.n + 1, sizeof *growing);
-	struct keyset_node *node = keyset_first(&pool->free_blocks), *next;
+	struct keyset_node *node = shelf_first(&pool->free_blocks), *next;
 	size_t n = 0;
 
 	for (; node; node = next) {
 		struct caching_block *block = caching_block_of(node);
 
-		next = keyset_next(node);
+		next = shelf_next(&pool->free_blocks, node);
 		if (caching_expands(block))
 			growing[n++] = block;
 		else if (!caching_is_split(block))

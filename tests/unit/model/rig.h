@@ -7,6 +7,26 @@
 #include "base/mem.h"
 #include "train/train.h"
 
+/* Where the tests of this folder run: TIDEMARK_TEST_DEVICE, else the CPU. */
+static inline const char *rig_device(void)
+{
+	const char *name = getenv("TIDEMARK_TEST_DEVICE");
+
+	return name && *name ? name : "cpu";
+}
+
+/* Whether the device has flash attention for these; a tiny model's heads are 32 wide. */
+static inline bool rig_has_flash(const struct train_opts *o)
+{
+	char backend[32];
+	const struct device_workspaces *w;
+	enum dtype type = !strcmp(o->precision, "fp16") ? DT_F16 : !strncmp(o->precision, "bf16", 4) ? DT_BF16 : DT_F32;
+
+	snprintf(backend, sizeof backend, "%.*s", (int)strcspn(rig_device(), ":"), rig_device());
+	w = device_workspaces_find(backend);
+	return !w || !w->no_flash || !w->no_flash(type, o->width ? o->width / o->heads : 32, o->seq.v[0]);
+}
+
 struct rig {
 	struct device *dev;
 	struct mem_driver *driver;        /* mem's */
@@ -31,7 +51,7 @@ static inline void rig_open(struct rig *r, const struct rig_conf *conf, const st
 	};
 
 	*r = (struct rig){ 0 };
-	assert_ok(device_open("cpu", conf->threads ? conf->threads : 1, &r->dev, &err), &err);
+	assert_ok(device_open(rig_device(), conf->threads ? conf->threads : 1, &r->dev, &err), &err);
 	r->driver = device_driver(r->dev, &err);
 	assert_non_null(r->driver);
 	assert_ok(mem_new(&mc, r->driver, &r->mem, &err), &err);

@@ -13,6 +13,12 @@
 
 #define GEMM_WORKSPACE_BYTES (32ull << 20)
 
+/* Parts of the sums over rows that are the gradients of gamma and beta. */
+static uint64_t norm_bwd(const struct op_norm_bwd *a)
+{
+	return k_norm_bwd_bytes(tensor_rows(a->x), tensor_cols(a->x));
+}
+
 /* Of the bias's gradient, which is a sum over rows. */
 static uint64_t linear_dw(const struct op_linear_dw *a)
 {
@@ -73,6 +79,7 @@ static uint64_t sgd(const struct op_sgd *a)
 }
 
 const struct device_workspaces device_workspaces_cuda = {
+	.norm_bwd = norm_bwd,
 	.linear_dw = linear_dw,
 	.attention_fwd = attention_fwd,
 	.attention_bwd = attention_bwd,

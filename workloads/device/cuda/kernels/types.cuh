@@ -111,6 +111,20 @@ template <typename T, int N> __device__ static inline void unpack(float (&v)[N],
 		v[i] = get(p, i);
 }
 
+/*
+ * What was unpacked so far is forgotten and unpacked again where it is needed:
+ * an instruction a number, and the compiler no longer keeps a pack both ways
+ * across a barrier.
+ */
+template <typename T, int N> __device__ static inline void repack(pack<T, N> &p)
+{
+	if constexpr (sizeof(T) < 4) {
+#pragma unroll
+		for (int i = 0; i < N * (int)sizeof(T) / 4; i++)
+			asm volatile("" : "+r"(p.w[i]));
+	}
+}
+
 template <int N> __device__ static inline void set_all(pack<float, N> &p, const float (&v)[N])
 {
 #pragma unroll

@@ -82,7 +82,26 @@ int tm_write_fd(int fd, const void *p, size_t n, struct tm_err *err)
 	return 0;
 }
 
-int tm_write_file(const char *path, const void *p, size_t n, struct tm_err *err)
+/* A device, a pipe: written as it is, since a rename would put a file in its place. */
+static int write_in_place(const char *path, const void *p, size_t n, struct tm_err *err)
+{
+	/* O_NONBLOCK so that a named pipe that nobody reads cannot hang us; what is read may take its time */
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), flags, rc;
+
+	if (fd < 0)
+		return tm_fail_at(err, TM_EIO, path, 0, 0, "cannot open: %s", strerror(errno));
+	flags = fcntl(fd, F_GETFL);
+	if (flags >= 0)
+		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+	rc = tm_write_fd(fd, p, n, err);
+	if (close(fd) < 0 && !rc)
+		rc = tm_fail_at(err, TM_EIO, path, 0, 0, "cannot close: %s", strerror(errno));
+	if (rc && err)
+		snprintf(err->file, sizeof err->file, "%s", path);
+	return rc;
+}
+
+static int write_beside(const char *path, const void *p, size_t n, struct tm_err *err)
 {
 	struct tm_str tmp = TM_STR_INIT;
 	int fd, rc;
@@ -106,6 +125,23 @@ int tm_write_file(const char *path, const void *p, size_t n, struct tm_err *err)
 		snprintf(err->file, sizeof err->file, "%s", path);
 out:
 	tm_str_free(&tmp);
+	return rc;
+}
+
+int tm_write_file(const char *path, const void *p, size_t n, struct tm_err *err)
+{
+	struct stat st;
+	char *target;
+	int rc;
+
+	if (stat(path, &st) < 0)
+		return write_beside(path, p, n, err);
+	if (S_ISDIR(st.st_mode))
+		return tm_fail_at(err, TM_EIO, path, 0, 0, "a folder, not a file");
+	/* through a link: it stays, and what it leads to is replaced; /dev/stdout can lead to what has no name */
+	target = S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
+	rc = target ? write_beside(target, p, n, err) : write_in_place(path, p, n, err);
+	free(target);
 	return rc;
 }
 

@@ -24,7 +24,8 @@ int tm_write_fd(int fd, const void *p, size_t n, struct tm_err *err);
 
 /*
  * Writes to a temporary name beside `path`, syncs, renames: nobody ever sees
- * half a file under the final name. On an error the temporary is removed.
+ * half a file under the final name. On an error the temporary is removed. A link stays
+ * and what it leads to is replaced; a device or pipe is written to as it is.
  */
 int tm_write_file(const char *path, const void *p, size_t n, struct tm_err *err);
 

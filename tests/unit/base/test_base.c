@@ -8,8 +8,10 @@
 #include "base/str.h"
 #include "base/utf8.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void sizes_need_units(void **state)
@@ -222,6 +224,49 @@ static void a_file_is_whole_or_absent(void **state)
 	tm_str_free(&s);
 }
 
+/* What is no file of its own is written to, and is there afterwards as before. */
+static void what_is_no_file_is_not_replaced(void **state)
+{
+	struct tm_str s = TM_STR_INIT;
+	struct tm_err err = { 0 };
+	char dir[] = "/tmp/tm-base-XXXXXX", got[8] = "", *pipe, *link, *file;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	pipe = tm_path_join(dir, "pipe");
+	link = tm_path_join(dir, "link");
+	file = tm_path_join(dir, "file");
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(tm_write_file(pipe, "hello", 5, &err), TM_EIO);         /* nobody reads: no hanging */
+	fd = open(pipe, O_RDONLY | O_NONBLOCK);
+	assert_ok(tm_write_file(pipe, "hello", 5, &err), &err);
+	assert_int_equal(read(fd, got, sizeof got), 5);
+	assert_string_equal(got, "hello");
+	close(fd);
+	assert_int_equal(lstat(pipe, &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+
+	assert_ok(tm_write_file(file, "old", 3, &err), &err);
+	assert_int_equal(symlink("file", link), 0);
+	assert_ok(tm_write_file(link, "new", 3, &err), &err);
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_ok(tm_read_file(file, 9, &s, &err), &err);
+	assert_string_equal(s.s, "new");
+	assert_int_equal(tm_write_file(dir, "a", 1, &err), TM_EIO);
+	assert_string_equal(err.file, dir);
+	unlink(pipe);
+	unlink(link);
+	unlink(file);
+	rmdir(dir);
+	free(pipe);
+	free(link);
+	free(file);
+	tm_str_free(&s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -237,7 +282,7 @@ int main(void)
 		cmocka_unit_test(nearest_word),
 		cmocka_unit_test(shell_words), cmocka_unit_test(text_for_a_line),
 		cmocka_unit_test(utf8),
-		cmocka_unit_test(a_file_is_whole_or_absent),
+		cmocka_unit_test(a_file_is_whole_or_absent), cmocka_unit_test(what_is_no_file_is_not_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,9 +16,10 @@
 	"(r.status IN ('pending','running') OR (r.status = 'interrupted' AND NOT EXISTS(SELECT 1 FROM run t " \
 	"WHERE t.sweep_id = r.sweep_id AND t.config_id = r.config_id AND t.rep = r.rep AND t.attempt > r.attempt)))"
 
+/* A replay that was cut off while it was kept has nothing to run again: asking once more is quicker. */
 static int newest_resumable(struct store *st, int64_t *out, struct tm_err *err)
 {
-	int rc = db_int(st, err, out, "SELECT s.sweep_id FROM sweep s WHERE s.state IN ('open','interrupted') "
+	int rc = db_int(st, err, out, "SELECT s.sweep_id FROM sweep s WHERE s.state IN ('open','interrupted') AND s.kind <> 'replay' "
 			"AND EXISTS(SELECT 1 FROM run r WHERE r.sweep_id = s.sweep_id AND " TODO_RUNS ") "
 			"ORDER BY s.sweep_id DESC LIMIT 1");
 

@@ -146,6 +146,12 @@ static void which_sweep_is_newest(void **state)
 	assert_ok(store_sweep_find(st, NULL, &s, &err), &err);
 	assert_int_equal(s.id, id[1].id);
 	store_open_sweep_free(&s);
+	/* replays that were cut off while they were kept do not stand before a run */
+	sweep_for_test(st, 1, 1, run, "o");
+	assert_ok(db_exec(st, &err, "UPDATE sweep SET kind = 'replay' WHERE sweep_id = ?", DB_INT(5)), &err);
+	assert_ok(store_sweep_find(st, NULL, &s, &err), &err);
+	assert_int_equal(s.id, id[1].id);
+	store_open_sweep_free(&s);
 	store_close(st);
 }
 

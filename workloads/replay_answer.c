@@ -300,6 +300,9 @@ static void doubts(json_t *warnings, const struct replay *replay)
 {
 	const struct replay_facts *facts = replay_facts(replay);
 
+	if (*facts->conf_unread)
+		answer_text(warnings, "the recorded option string is not one of PyTorch 2.11 (%s); what the file tells beside it was taken: %s",
+			    facts->conf_unread, *replay_conf(replay) ? replay_conf(replay) : "the defaults");
 	doubts_of_start(warnings, facts);
 	doubt(warnings, facts->unmatched_frees, "%llu frees are of addresses where nothing was, and were left out");
 	doubt(warnings, facts->reused_alive,

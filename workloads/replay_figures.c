@@ -31,13 +31,14 @@ static json_t *report(const struct mem_policy_oom *oom)
 	return obj;
 }
 
-static json_t *failure(const struct recording *r, const struct replay_failure *f)
+static json_t *failure(const struct recording *r, const struct replay *replay, const struct replay_failure *f)
 {
 	json_t *obj = json_object();
 
 	answer_int(obj, "index", f->index);
 	answer_int(obj, "request", f->request_bytes);
 	answer_int(obj, "segment", f->segment_bytes);
+	json_object_set_new(obj, "first", json_boolean(f->index == replay_facts(replay)->first_request));
 	answer_frame(obj, replay_frame(r, f->frames));
 	if (f->oom.asked)
 		json_object_set_new(obj, "report", report(&f->oom));
@@ -50,7 +51,7 @@ void answer_result(json_t *obj, const struct recording *r, const struct replay *
 	answer_int(obj, "events", n->events);
 	json_object_set_new(obj, "completes", json_boolean(n->completes));
 	if (!n->completes)
-		json_object_set_new(obj, "first_failure", failure(r, &n->first_failure));
+		json_object_set_new(obj, "first_failure", failure(r, replay, &n->first_failure));
 	answer_int(obj, "requested_peak", n->requested_peak);
 	answer_int(obj, "allocated_peak", n->allocated_peak);
 	answer_int(obj, "active_peak", n->active_peak);

@@ -64,11 +64,13 @@ void facts_find(struct replay *replay)
 		facts->before_n += !replay->before[i].dropped;
 	facts->before_bytes = facts->requested_peak = l.bytes;
 	facts->rounded_peak = l.rounded;
-	facts->peak_event = REPLAY_NO_EVENT;
+	facts->peak_event = facts->first_request = REPLAY_NO_EVENT;
 	for (size_t i = 0; i < replay->op_n; i++) {
 		const struct tape_op *op = &replay->ops[i];
 		uint64_t most = l.rounded;
 
+		if (op->kind == TAPE_ALLOC && !facts->before_n && facts->first_request == REPLAY_NO_EVENT)
+			facts->first_request = op->event;
 		living_apply(&l, op);
 		if (op->kind == TAPE_OOM) {
 			most += rounded(op->bytes);

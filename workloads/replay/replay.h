@@ -79,6 +79,7 @@ struct replay_oom {
 /* What was found when the recording was prepared. */
 struct replay_facts {
 	uint64_t requests, frees;         /* that are replayed */
+	uint64_t first_request;           /* its event, where nothing lived before; REPLAY_NO_EVENT */
 	uint64_t requested_peak;          /* bytes in use, as asked, until the free has completed */
 	uint64_t peak_event;              /* after which requested was first highest; REPLAY_NO_EVENT: the start */
 	uint64_t rounded_peak;            /* each rounded up to 512, until its free is requested; requests of recorded ooms included */
@@ -94,6 +95,7 @@ struct replay_facts {
 	uint64_t empty_caches;            /* calls of empty_cache, as the freed segments show */
 	uint64_t failed_requests;         /* requests that drove the recorded program to release its cache */
 	uint64_t guessed_pools;           /* segments whose pool nothing tells */
+	char conf_unread[800];            /* why the recorded option string could not be taken; empty: it was */
 	struct replay_oom ooms[REPLAY_OOM_MAX];
 	size_t oom_n;                     /* may be above REPLAY_OOM_MAX */
 };
@@ -108,7 +110,7 @@ struct replay;
 int replay_new(const struct recording *r, struct replay **out, struct tm_err *err);
 void replay_free(struct replay *replay);                  /* NULL is fine */
 const struct replay_facts *replay_facts(const struct replay *replay);
-/* The option string in effect while it was recorded, as far as the file tells. */
+/* The option string in effect while it was recorded, as far as the file tells: one that every policy with options takes. */
 const char *replay_conf(const struct replay *replay);
 
 /* Appends an option string that gives these settings: what differs from the defaults, in a fixed order. */

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "memory/caching.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,15 +56,33 @@ static void from_values(const struct recording *r, struct conf *conf)
 			conf->roundup[i] = s->roundup[i];
 }
 
+/*
+ * PyTorch took the string when it recorded, so one that is not understood here
+ * has options of another version. The file tells what came of most of them.
+ */
+static bool take_string(struct replay *replay, const char *text)
+{
+	const struct conf_context ctx = { .limited = true };
+	struct tm_err why = { 0 };
+
+	if (conf_read(text, &ctx, &replay->conf, NULL, NULL, &why) == 0) {
+		if (replay->conf.backend == CONF_NATIVE)
+			return true;
+		tm_fail(&why, TM_EINVALID, "backend:cudaMallocAsync is the driver's own pool; native is replayed");
+	}
+	conf_default(&replay->conf);
+	snprintf(replay->facts.conf_unread, sizeof replay->facts.conf_unread, "%s",
+		 why.text + (tm_starts_with(why.text, "alloc_conf, ") ? strlen("alloc_conf, ") : 0));
+	return false;
+}
+
 void start_conf(struct replay *replay)
 {
 	const struct recording *r = replay->r;
-	const struct conf_context ctx = { .limited = true };
 	struct tm_str text = TM_STR_INIT;
 
 	conf_default(&replay->conf);
-	if (r->settings.conf && *r->settings.conf) {
-		conf_read(r->settings.conf, &ctx, &replay->conf, NULL, NULL, NULL);       /* refused: the defaults */
+	if (r->settings.conf && *r->settings.conf && take_string(replay, r->settings.conf)) {
 		tm_str_add(&text, r->settings.conf);
 	} else {
 		from_values(r, &replay->conf);

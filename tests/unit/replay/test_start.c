@@ -286,6 +286,35 @@ static void test_settings(void **state)
 	tm_str_free(&text);
 }
 
+/* A string with an option of another version: the values that stand beside it are taken, and why is told. */
+static void test_string_of_another_version(void **state)
+{
+	static const struct { const char *conf, *why; } cases[] = {
+		{ "expandable_segments:True,roundup_bypass_threshold_mb:128", "roundup_bypass_threshold_mb" },
+		{ "max_split_size_mb:bogus", "character 19" }, { "backend:cudaMallocAsync", "native is replayed" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TM_ARRAY_N(cases); i++) {
+		struct recording *r = kit_recording(cases[i].conf);
+		struct replay_result result;
+		struct replay *replay;
+
+		r->settings.max_split_size = 128 * MIB;
+		add(r, REC_SEGMENT_ALLOC, BASE, 20 * MIB);
+		add(r, REC_ALLOC, BASE, 5 * MIB);
+		replay = kit_replay(r);
+		assert_string_equal(replay_conf(replay), "max_split_size_mb:128");
+		assert_non_null(strstr(replay_facts(replay)->conf_unread, cases[i].why));
+		assert_null(strstr(replay_facts(replay)->conf_unread, "alloc_conf"));
+		result = kit_pass(replay, (struct replay_setting){ .mode = REPLAY_WHAT_IF });
+		assert_true(result.completes);
+		assert_int_equal(replay_facts(replay)->first_request, 1);
+		replay_free(replay);
+		recording_free(r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_no_segments),
 		cmocka_unit_test(test_cap_below_start),
 		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_string_of_another_version),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void headline(const struct replay_view *v, size_t file, struct tm_str *ou
 static void owners(struct cli *cli, const struct replay_view *v, size_t file, struct tm_str *out)
 {
 	const json_t *held = json_object_get(v->replayed[file].recording, "held"), *groups = json_object_get(held, "groups"), *g;
-	double before = 0, total = tm_json_real(held, "requested", 0), shown = 0;
+	double streams = tm_json_real(v->replayed[file].recording, "streams", 1), before = 0, total = tm_json_real(held, "requested", 0), shown = 0;
 	int64_t before_n = 0, blocks = tm_json_i64(held, "blocks", 0), shown_n = 0;
 	struct table *t = table_new();
 	size_t i, n = 0;
@@ -49,7 +49,7 @@ static void owners(struct cli *cli, const struct replay_view *v, size_t file, st
 	table_column(t, "from", TABLE_TEXT);
 	json_array_foreach((json_t *)groups, i, g) {
 		double bytes = tm_json_real(g, "bytes", 0), each = tm_json_real(g, "requested", 0);
-		const char *workspace = replay_workspace(each), *frame = tm_json_str(g, "frame", NULL);
+		const char *workspace = replay_workspace(each, tm_json_real(g, "blocks", 1), streams), *frame = tm_json_str(g, "frame", NULL);
 
 		if (json_is_true(json_object_get(g, "before")) && !frame) {
 			before += bytes;

@@ -39,7 +39,7 @@ static void layout(struct cli *cli, const json_t *s, struct tm_str *out)
 	table_free(t);
 }
 
-static void largest(struct cli *cli, const json_t *groups, struct tm_str *out)
+static void largest(struct cli *cli, const json_t *groups, double streams, struct tm_str *out)
 {
 	struct table *t = table_new();
 	const json_t *g;
@@ -50,7 +50,7 @@ static void largest(struct cli *cli, const json_t *groups, struct tm_str *out)
 	table_column(t, "each", TABLE_BYTES);
 	table_column(t, "from", TABLE_TEXT);
 	json_array_foreach((json_t *)groups, i, g) {
-		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(tm_json_real(g, "requested", 0));
+		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(tm_json_real(g, "requested", 0), tm_json_real(g, "blocks", 1), streams);
 
 		if (i == LARGEST_N)
 			break;
@@ -76,7 +76,7 @@ void replay_state(struct cli *cli, const struct replay_view *v, size_t file, str
 	tm_str_addf(out, ": %s, device %" PRId64 ", %" PRId64 " segments, %" PRId64 " events\n", tm_json_str(r, "format", "?"),
 		    tm_json_i64(r, "device", 0), tm_json_i64(r, "segments", 0), tm_json_i64(r, "events", 0));
 	layout(cli, json_object_get(r, "state"), out);
-	largest(cli, json_object_get(json_object_get(r, "held"), "groups"), out);
+	largest(cli, json_object_get(json_object_get(r, "held"), "groups"), tm_json_real(r, "streams", 1), out);
 	tm_str_add(out, "\nNo history: what other settings would have done cannot be replayed. To record it next time, before the model is built:\n"
 		   "  torch.cuda.memory._record_memory_history()\n"
 		   "and at the end, or where the out-of-memory is caught:\n"

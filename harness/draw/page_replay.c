@@ -118,6 +118,8 @@ static void failure(const json_t *r, struct tm_str *out)
 
 	if (json_is_true(json_object_get(r, "completes")))
 		tm_str_add(&text, "yes");
+	else if (!tm_json_i64(f, "request", 0))
+		tm_str_add(&text, "no, at the first event");
 	else
 		tm_str_addf(&text, "no,\302\240event\302\240%lld", (long long)tm_json_i64(f, "index", 0));
 	page_cell_text(out, text.s, 60);
@@ -205,7 +207,7 @@ void page_replay_results(const struct draw_sweep *s, struct tm_str *out)
 
 /* ---- what is stranded, and who held the peak ---------------------------------------------- */
 
-static void pinned(const json_t *list, struct tm_str *out)
+static void pinned(const json_t *list, double streams, struct tm_str *out)
 {
 	static const char *const names[] = { "blocks from", "blocks", "their bytes", "hold" };
 	const json_t *e;
@@ -214,7 +216,7 @@ static void pinned(const json_t *list, struct tm_str *out)
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	json_array_foreach((json_t *)list, i, e) {
 		double blocks = tm_json_real(e, "blocks", 1), bytes = tm_json_real(e, "bytes", 0);
-		const char *frame = tm_json_str(e, "frame", NULL), *workspace = replay_workspace(bytes / fmax(blocks, 1));
+		const char *frame = tm_json_str(e, "frame", NULL), *workspace = replay_workspace(bytes / fmax(blocks, 1), blocks, streams);
 
 		tm_str_add(out, "<tr>");
 		page_cell_text(out, frame ? frame : workspace ? workspace : "no frame recorded", FRAME_N);
@@ -267,7 +269,7 @@ static void stranded(const struct draw_replay_file *f, struct tm_str *out)
 		    "A block that is alive keeps its whole segment: below, whose blocks hold how much.</p>\n",
 		    tm_size_text(tm_json_real(v, "bytes", 0), a), tm_size_text(tm_json_real(f->results[f->base], "reserved_peak", 0), b),
 		    tm_size_text(tm_json_real(v, "rounding", 0), (char[32]){ 0 }));
-	pinned(json_object_get(v, "pinned"), out);
+	pinned(json_object_get(v, "pinned"), tm_json_real(f->c.recording, "streams", 1), out);
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	places(json_object_get(v, "by_stream"), "stream", out);
 	places(json_object_get(v, "by_pool"), "pool", out);
@@ -284,7 +286,7 @@ static void held(const struct draw_replay_file *f, struct tm_str *out)
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	json_array_foreach(json_object_get(v, "groups"), i, g) {
 		double each = tm_json_real(g, "requested", NAN);
-		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(each);
+		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(each, tm_json_real(g, "blocks", 1), tm_json_real(f->c.recording, "streams", 1));
 		bool before = json_is_true(json_object_get(g, "before"));
 
 		if (tm_json_i64(g, "more", 0))

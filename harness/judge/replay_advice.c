@@ -22,7 +22,10 @@ const char *look_effective(const struct look *l, size_t i)
 {
 	const char *asked = look_conf(l, i);
 
-	return i == REPLAY_NONE ? "" : asked ? asked : tm_json_str(l->c->results[i], "conf", "");
+	if (i == REPLAY_NONE)
+		return "";
+	/* as it was read: people's own strings may have blanks, and keys twice */
+	return tm_json_str(l->c->results[i], "effective", asked ? asked : tm_json_str(l->c->results[i], "conf", ""));
 }
 
 bool look_is_expandable(const char *conf)

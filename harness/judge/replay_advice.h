@@ -35,9 +35,10 @@ void replay_remarks_free(struct replay_remarks *r);
 const char *replay_remark_heading(enum replay_remark_kind kind);
 
 /*
- * A block of this requested size is the workspace of a vendor's library, made once a handle and
- * stream and kept: "cuBLAS workspace, …", or NULL.
+ * Blocks of this requested size are workspaces of a vendor's library, made once a handle (one a
+ * thread: forward and backward pass) and stream and kept: "cuBLAS workspace, …", or NULL, also where
+ * there are more than that of a size that tensors have too.
  */
-const char *replay_workspace(double requested_bytes);
+const char *replay_workspace(double requested_bytes, double blocks, double streams);
 
 #endif

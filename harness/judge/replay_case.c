@@ -193,7 +193,11 @@ static void add_free(const struct replay_case *c, size_t base, size_t best, stru
 	char a[32];
 
 	add_reserves(c, base, out);
-	if (best == base || !(need < own * (1 - REPLAY_EQUAL_SHARE))) {
+	if (isnan(own) && !(need > 0)) {
+		tm_str_add(out, "; runs out even without a cap");
+		return;
+	}
+	if (best == base || need >= own * (1 - REPLAY_EQUAL_SHARE)) {
 		if (known)
 			tm_str_addf(out, "; fits in %s", tm_size_text(own, a));
 		if (json_array_size(c->settings) > 1)

@@ -9,22 +9,28 @@
 #include <string.h>
 
 #define PINNED_N 3                        /* frames named in a sentence */
+#define HANDLES_N 2                       /* of cuBLAS a stream: the program's thread and autograd's */
 
 /*
  * cuBLAS makes one workspace a handle and stream: 2 of 4 MiB and 8 of 16 KiB by
  * default, 32 MiB on cards since Hopper, as PyTorch asks for them.
  */
-const char *replay_workspace(double requested_bytes)
+const char *replay_workspace(double requested_bytes, double blocks, double streams)
 {
-	static const struct { double bytes; const char *name; } known[] = {
-		{ 8519680, "a cuBLAS workspace (2 x 4 MiB and 8 x 16 KiB)" },
-		{ 33554432, "a cuBLAS workspace (32 MiB, as on Hopper)" },
+	static const struct { double bytes; bool common; const char *name; } known[] = {
+		{ 8519680, false, "a cuBLAS workspace (2 x 4 MiB and 8 x 16 KiB)" },
+		{ 33554432, true, "a cuBLAS workspace (32 MiB, as on Hopper)" },
 	};
 
 	for (size_t i = 0; i < TM_ARRAY_N(known); i++)
-		if (requested_bytes == known[i].bytes)
+		if (requested_bytes == known[i].bytes && !(known[i].common && blocks > HANDLES_N * fmax(1, streams)))
 			return known[i].name;
 	return NULL;
+}
+
+static double streams_of(const struct look *l)
+{
+	return tm_json_real(l->c->recording, "streams", 1);
 }
 
 double rule_stranded(const struct look *l, struct tm_str *out)
@@ -38,11 +44,14 @@ double rule_stranded(const struct look *l, struct tm_str *out)
 		return -1;
 	tm_str_add(out, "With ");
 	replay_setting_text(l->c, l->seen, out);
+	if (l->limit.of == REPLAY_BY_CAP && !(tm_json_real(json_array_get(l->c->settings, l->seen), "cap", 0) > 0))
+		tm_str_add(out, " and no cap");
 	tm_str_addf(out, ", when most was reserved (%s), %s of it", tm_size_text(reserved, a), tm_size_text(bytes, b));
 	look_add_share(out, bytes, reserved);
 	tm_str_add(out, " were in no block that was in use");
 	json_array_foreach((json_t *)list, i, e) {
-		const char *workspace = replay_workspace(tm_json_real(e, "bytes", 0) / fmax(1, tm_json_real(e, "blocks", 1)));
+		double blocks = fmax(1, tm_json_real(e, "blocks", 1));
+		const char *workspace = replay_workspace(tm_json_real(e, "bytes", 0) / blocks, blocks, streams_of(l));
 
 		if (n == PINNED_N || !(tm_json_real(e, "strands", 0) > 0))
 			break;
@@ -143,6 +152,18 @@ double rule_rounding(const struct look *l, struct tm_str *out)
 	return bytes;
 }
 
+/* How many of the list are as large as this one. */
+static double count_of(const json_t *list, const json_t *one)
+{
+	const json_t *e;
+	double n = 0;
+	size_t i;
+
+	json_array_foreach((json_t *)list, i, e)
+		n += tm_json_real(e, "bytes", 0) == tm_json_real(one, "bytes", 0);
+	return n;
+}
+
 /* Bytes that stay at the end and are no leak. */
 double rule_workspace_is_no_leak(const struct look *l, struct tm_str *out)
 {
@@ -153,7 +174,7 @@ double rule_workspace_is_no_leak(const struct look *l, struct tm_str *out)
 	char a[32], b[32];
 
 	json_array_foreach((json_t *)list, i, e) {
-		const char *is = replay_workspace(tm_json_real(e, "bytes", 0));
+		const char *is = replay_workspace(tm_json_real(e, "bytes", 0), count_of(list, e), streams_of(l));
 
 		if (!is)
 			continue;
@@ -165,7 +186,7 @@ double rule_workspace_is_no_leak(const struct look *l, struct tm_str *out)
 		return -1;
 	tm_str_addf(out, "Of the %s that are live at the end %s are %s", tm_size_text(live, a), tm_size_text(bytes, b), name);
 	if (n > 1)
-		tm_str_addf(out, ", %zu of them: one a stream", n);
+		tm_str_addf(out, ", %zu of them: one for each thread and stream", n);
 	tm_str_add(out, ". The library makes it once and keeps it: no leak.");
 	return bytes;
 }

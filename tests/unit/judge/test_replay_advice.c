@@ -310,6 +310,70 @@ static void what_is_stranded_is_named_with_its_holder(void **state)
 	world_free(w);
 }
 
+static void weights_of_32_mib_are_no_workspaces(void **state)
+{
+	static const struct outcome v[] = { { NULL, 0, 10, 0, 100, 0, false } };
+	struct world *w = world(v, 1, 7);
+	json_t *list = json_array();
+	struct replay_remarks r;
+
+	(void)state;
+	for (int i = 0; i < 12; i++)
+		json_array_append_new(list, json_pack("{s:i}", "bytes", 33554432));
+	json_object_set_new(w->recording, "state", json_pack("{s:i, s:o}", "allocated", 12 * 33554432, "largest", list));
+	replay_advice(&w->c, &r);
+	assert_null(said(&r, "workspace"));
+	replay_remarks_free(&r);
+	world_free(w);
+}
+
+/* What no cap helps has no need that could be printed. */
+static void without_a_need_none_is_made_up(void **state)
+{
+	static const struct outcome none[] = { { NULL, 0, 10, -1, 100, 0, true } };
+	static const struct outcome other[] = { { NULL, 0, 10, -1, 100, 0, true }, { "expandable_segments:True", 0, 9, 8, 100, 0, false } };
+	struct world *w = world(none, 1, 7);
+
+	(void)state;
+	assert_headline(w, "reserves 10.0 GiB to hold 7.00 GiB; runs out even without a cap");
+	world_free(w);
+	w = world(other, 2, 7);
+	assert_headline(w, "fits in 8.00 GiB with expandable_segments:True");
+	world_free(w);
+}
+
+/* Blanks in people's strings: what is said goes by what was read. */
+static void blanks_in_an_option_string_change_no_advice(void **state)
+{
+	static const struct outcome v[] = { { NULL, 0, 12, 11, 100, 0, false }, { " expandable_segments : True ", 0, 9, 8, 90, 0, false } };
+	struct world *w = world(v, 2, 7);
+	struct replay_remarks r;
+
+	(void)state;
+	json_object_set_new(w->results[1], "effective", json_string("expandable_segments:True"));
+	replay_advice(&w->c, &r);
+	assert_says(said(&r, "shares-tensors"), "Does it pass CUDA tensors");
+	assert_non_null(said(&r, "sleep-mode"));
+	replay_remarks_free(&r);
+	world_free(w);
+}
+
+/* Under a cap the moment of the peak may be that without one, and is called so. */
+static void a_peak_above_the_cap_says_that_there_is_none(void **state)
+{
+	static const struct outcome v[] = { { NULL, 0, 19.4, 0, 100, 0, false }, { NULL, 14, 14, 0, 200, 9, true } };
+	struct world *w = world(v, 2, 12);
+	struct replay_remarks r;
+
+	(void)state;
+	w->c.cap_bytes = 14 * GIB;
+	add_stranded(w, "{\"bytes\":3221225472,\"rounding\":0,\"by_stream\":[],\"by_pool\":[],\"pinned\":[]}");
+	replay_advice(&w->c, &r);
+	assert_says(said(&r, "stranded"), "With its own settings and no cap, when most was reserved (19.4 GiB)");
+	replay_remarks_free(&r);
+	world_free(w);
+}
+
 static void a_workspace_is_no_leak(void **state)
 {
 	static const struct outcome v[] = { { NULL, 0, 10, 0, 100, 0, false } };
@@ -321,11 +385,15 @@ static void a_workspace_is_no_leak(void **state)
 							     "bytes", 8519680, "bytes", 8519680, "bytes", 1024));
 	replay_advice(&w->c, &r);
 	assert_says(said(&r, "workspace"), "16.2 MiB are a cuBLAS workspace");
-	assert_says(said(&r, "workspace"), "2 of them: one a stream");
+	assert_says(said(&r, "workspace"), "2 of them: one for each thread and stream");
 	assert_says(said(&r, "workspace"), "no leak");
 	replay_remarks_free(&r);
-	assert_non_null(replay_workspace(33554432));
-	assert_null(replay_workspace(33554433));
+	assert_non_null(replay_workspace(33554432, 2, 1));
+	assert_null(replay_workspace(33554433, 1, 1));
+	/* forty of 32 MiB are tensors, and what is said of them would be wrong; the odd size is nothing else */
+	assert_null(replay_workspace(33554432, 40, 1));
+	assert_non_null(replay_workspace(33554432, 6, 3));
+	assert_non_null(replay_workspace(8519680, 40, 1));
 	world_free(w);
 }
 
@@ -431,6 +499,10 @@ int main(void)
 		cmocka_unit_test(the_collector_is_alive_under_a_cap),
 		cmocka_unit_test(what_is_stranded_is_named_with_its_holder),
 		cmocka_unit_test(a_workspace_is_no_leak),
+		cmocka_unit_test(weights_of_32_mib_are_no_workspaces),
+		cmocka_unit_test(without_a_need_none_is_made_up),
+		cmocka_unit_test(blanks_in_an_option_string_change_no_advice),
+		cmocka_unit_test(a_peak_above_the_cap_says_that_there_is_none),
 		cmocka_unit_test(equal_marks_are_no_leak_and_growing_ones_are),
 		cmocka_unit_test(how_sure_it_is),
 		cmocka_unit_test(without_history_there_is_a_state_and_no_peak),

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUESTION_BYTES_MAX (1u << 20)
+#define QUESTION_BYTES_MAX (64u << 20)     /* thousands of files with long names, or of settings */
 
 /* A question, and the setting at hand. */
 struct question {

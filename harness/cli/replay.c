@@ -159,6 +159,9 @@ static int replay(struct cli *cli, int argc, char **argv, struct replay_view *v)
 
 	v->detail = !o->against && (cli->format == CLI_TABLE || o->out || o->timeline);
 	rc = replay_find_files(cli, argc, argv, v);
+	if (!rc && o->against && (o->conf.n || o->cap.n || o->sweep || o->min_cap || o->timeline || o->out))
+		rc = tm_fail(&cli->err, TM_EUSAGE, "--against compares two recordings as they were: without --conf, --cap, --sweep, "
+			     "--min-cap, --timeline and --out");
 	if (!rc && o->against && v->file_n != 1)
 		rc = tm_fail(&cli->err, TM_EUSAGE, "--against compares one file with another, but %zu were given", v->file_n);
 	if (!rc && o->against) {

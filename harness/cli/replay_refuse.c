@@ -66,12 +66,34 @@ static int option_strings(struct cli *cli, const struct replay_view *v)
 			continue;
 		text = tm_json_str(r, "refused", "refused");
 		/* the worker calls it as a spec does */
-		text += tm_starts_with(text, "alloc_conf, ") ? strlen("alloc_conf, ") : 0;
+		text += tm_starts_with(text, "alloc_conf, ") || tm_starts_with(text, "alloc_conf: ") ? strlen("alloc_conf, ") : 0;
 		rc = tm_fail(&err, TM_EINPUT, "%s, %s", v->settings[i].conf ? "--conf" : "the recording's own settings", text);
 		cli_print_error(cli, &err);
 		point_at(v->settings[i].conf ? v->settings[i].conf : tm_json_str(r, "conf", ""), tm_json_i64(r, "refused_at", -1));
 	}
 	return rc;
+}
+
+static const json_t *failure_of(const struct replay_view *v, size_t file, size_t setting)
+{
+	return json_object_get(v->replayed[file].results[setting], "first_failure");
+}
+
+/* The cap itself forbids the first request, whatever the setting; a device that is too small (--total) is another matter. */
+static bool below_first(const struct replay_view *v, size_t file, uint64_t cap)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->setting_n; i++) {
+		const json_t *fail = failure_of(v, file, i);
+
+		if (v->settings[i].cap_bytes != cap || !v->replayed[file].results[i])
+			continue;
+		if (!json_is_true(json_object_get(fail, "first")) || tm_json_real(fail, "segment", 0) <= (double)cap)
+			return false;
+		n++;
+	}
+	return n > 0;
 }
 
 /* A cap under which not even the first request is served is a slip of the hand, not a question. */
@@ -81,9 +103,9 @@ static int caps(struct cli *cli, const struct replay_view *v)
 
 	for (size_t f = 0; f < v->file_n; f++) {
 		for (size_t i = 0; i < v->setting_n; i++) {
-			const json_t *r = v->replayed[f].results[i], *fail = json_object_get(r, "first_failure");
+			const json_t *fail = failure_of(v, f, i);
 
-			if (!r || !v->settings[i].cap_bytes || !json_is_object(fail) || tm_json_i64(r, "allocated_peak", 1) > 0)
+			if (!v->settings[i].cap_bytes || !below_first(v, f, v->settings[i].cap_bytes))
 				continue;
 			return tm_fail(&cli->err, TM_EINPUT, "--cap %s is below the first request of %.200s: %s, for which the allocator takes "
 				       "%s from the driver", tm_size_text((double)v->settings[i].cap_bytes, cap), v->files[f],

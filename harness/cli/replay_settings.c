@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,9 @@ static int parse_options(struct cli *cli, struct replay_view *v)
 	v->device = (int)device;
 	v->exact = mode == 1;
 	v->cold = start == 1;
+	for (size_t i = 0; i < o->conf.n; i++)
+		if (!tm_utf8_valid(o->conf.v[i], strlen(o->conf.v[i])))
+			return tm_fail(&cli->err, TM_EINPUT, "--conf: an option string has bytes that are no UTF-8; no option of PyTorch has any");
 	if (v->exact && (o->conf.n || o->cap.n || o->sweep || o->min_cap))
 		return tm_fail(&cli->err, TM_EUSAGE, "--mode exact replays what was recorded, with its own settings and no other: without "
 			       "--conf, --cap, --sweep and --min-cap");

@@ -131,6 +131,8 @@ static void completes_cell(struct table *t, const json_t *r)
 
 	if (json_is_true(json_object_get(r, "completes")))
 		tm_str_add(&text, "yes");
+	else if (!tm_json_i64(f, "request", 0))
+		tm_str_add(&text, "no: what lived at the first event");
 	else
 		tm_str_addf(&text, "no: event %" PRId64 " asked for %s", tm_json_i64(f, "index", 0),
 			    tm_size_text(tm_json_real(f, "request", 0), size));

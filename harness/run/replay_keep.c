@@ -155,6 +155,10 @@ static void failure_text(const json_t *result, struct tm_str *out)
 	const json_t *f = json_object_get(result, "first_failure");
 	char a[32], b[32];
 
+	if (!tm_json_i64(f, "request", 0)) {
+		tm_str_add(out, "what lived at the first event does not fit");
+		return;
+	}
 	tm_str_addf(out, "event %lld asked for %s, for which %s were wanted from the device", (long long)tm_json_i64(f, "index", 0),
 		    tm_size_text(tm_json_real(f, "request", 0), a), tm_size_text(tm_json_real(f, "segment", 0), b));
 }

@@ -87,6 +87,35 @@ expect 0 tm replay "$example" --conf 'backend:native,      max_split_size_mb:512
 answers "garbage_collection_threshold is inert"
 expect 23 tm replay "$example" --cap 1KiB
 says "below the first request"
+# the first asks for 27 MiB; that later ones would be served is no excuse, and a device without room is no cap's fault
+expect 23 tm replay "$example" --cap 20MiB
+says "below the first request"
+expect 0 tm replay "$example" --cap 14GiB --total 1MiB --no-store
+answers "no allocator setting helps"
+expect 23 tm replay "$example" --conf $'\xff:1'
+says "UTF-8"
+# together longer than a megabyte
+many=()
+for i in 0 1 2 3 4 5 6 7 8 9; do
+	many+=(--conf "$(printf "%12000${i}s" '')")
+done
+expect 0 tm replay "$example" --no-store --format json "${many[@]}"
+json "assert len(rows) == 10 and len({r['reserved_peak_bytes'] for r in rows}) == 1" || fail "many settings"
+
+# a string that a recording brings along was good where it was made: another version's option stops neither it nor its neighbours
+mkdir versions
+cp "$data/plain.pickle" versions/rank0.pickle
+python3 - "$data/plain.pickle" versions/rank1.pickle <<'EOF' || fail "the recording of another version"
+import pickle, sys
+s = pickle.load(open(sys.argv[1], "rb"))
+s.setdefault("allocator_settings", {})["PYTORCH_CUDA_ALLOC_CONF"] = "roundup_bypass_threshold_mb:128"
+pickle.dump(s, open(sys.argv[2], "wb"), protocol=4)
+EOF
+expect 0 tm replay versions --no-store --format json
+json "
+assert len({r['file'] for r in rows}) == 2
+assert all(any('roundup_bypass_threshold_mb' in w for w in r['warnings']) == r['file'].endswith('rank1.pickle') for r in rows), rows
+" || fail "an option of another version"
 
 # files that are none: 23 with the reason, the others go on
 echo "not a snapshot" >bad.pickle
@@ -142,11 +171,24 @@ expect 0 tm replay "$example" --against "$example"
 answers "the same blocks in both"
 expect 23 tm replay "$example" --against missing.pickle
 expect 64 tm replay "$example" "$data/plain.pickle" --against "$example"
+for flag in "--cap 14GiB" --sweep --min-cap "--timeline x.tsv" "--out x" "--conf backend:native"; do
+	# shellcheck disable=SC2086
+	expect 64 tm replay "$example" --against "$example" $flag
+	says "as they were"
+done
 
 # the course
 expect 0 tm replay "$example" --timeline course.tsv --conf ""
 awk -F'\t' 'NR > 1 { if ($7 < $6 || $6 < $5) bad++; if ($7 > top) top = $7; n++ } END { exit !(n > 100 && !bad && top > 10e9) }' course.tsv ||
 	fail "the course"
+
+# what is no file is written to, and stays
+mkfifo course.pipe
+cat course.pipe >course.got &
+expect 0 tm replay "$example" --no-store --timeline course.pipe --conf ""
+wait $!
+[ -p course.pipe ] || fail "a pipe was replaced by a file"
+cmp -s course.tsv course.got || fail "the course through a pipe"
 
 # kept as sweeps of their kind: equal bytes and settings are one history
 rm -f "$TIDEMARK_DB"*

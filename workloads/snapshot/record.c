@@ -55,7 +55,7 @@ static int get_i64(struct snap_build *b, enum snap_key key, int64_t *out)
 	if (!v || v->tag == V_NONE)
 		return 0;
 	if (v->tag != V_INT && v->tag != V_BOOL)
-		return wrong(b, key, "a whole number");
+		return wrong(b, key, "a whole number below 2^63");
 	*out = (int64_t)v->v;
 	return 0;
 }

@@ -141,12 +141,13 @@ static int answer(struct cli *cli, const struct replay_view *v)
 		replay_table(cli, v, &out);
 	else if (cli->format != CLI_TABLE)
 		replay_json(cli, v, &out);
+	if (!rc)
+		rc = request_answer(cli, NULL, &out);
+	/* behind the answer, which is there then whatever comes of the file */
 	if (!rc && v->options->timeline) {
 		replay_timeline(v, &course);
 		rc = tm_write_file(v->options->timeline, course.s, course.n, &cli->err);
 	}
-	if (!rc)
-		rc = request_answer(cli, NULL, &out);
 	tm_str_free(&out);
 	tm_str_free(&course);
 	return rc;

@@ -182,6 +182,9 @@ expect 0 tm replay "$example" --timeline course.tsv --conf ""
 awk -F'\t' 'NR > 1 { if ($7 < $6 || $6 < $5) bad++; if ($7 > top) top = $7; n++ } END { exit !(n > 100 && !bad && top > 10e9) }' course.tsv ||
 	fail "the course"
 
+# a place that cannot be written to does not cost the answer
+expect 22 tm replay "$example" --no-store --timeline missing/course.tsv --conf ""
+answers "reserves"
 # what is no file is written to, and stays
 mkfifo course.pipe
 cat course.pipe >course.got &

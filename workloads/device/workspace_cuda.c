@@ -13,6 +13,21 @@
 
 #define GEMM_WORKSPACE_BYTES (32ull << 20)
 
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Of the three tables one after the other. */
+static uint64_t embed_bwd(const struct op_embed_bwd *a)
+{
+	int64_t rows = tensor_n(a->ids), tokens = tensor_cols(a->ids), n = tensor_cols(a->dout);
+	uint64_t by_token = k_embed_tokens_bytes(rows, n), by_position = k_column_sums_bytes(rows / tokens, tokens * n);
+	uint64_t by_type = tensor_here(a->dwtt) ? k_column_sums_bytes(rows, 2 * n) : 0;
+
+	return max_of(by_token, max_of(by_position, by_type));
+}
+
 /* Parts of the sums over rows that are the gradients of gamma and beta. */
 static uint64_t norm_bwd(const struct op_norm_bwd *a)
 {
@@ -79,6 +94,7 @@ static uint64_t sgd(const struct op_sgd *a)
 }
 
 const struct device_workspaces device_workspaces_cuda = {
+	.embed_bwd = embed_bwd,
 	.norm_bwd = norm_bwd,
 	.linear_dw = linear_dw,
 	.attention_fwd = attention_fwd,

@@ -42,6 +42,7 @@ struct kernel_random {
 #include "device/cuda/kernels/pointwise.h"
 #include "device/cuda/kernels/norm.h"
 #include "device/cuda/kernels/embed.h"
+#include "device/cuda/kernels/rows.h"
 #include "device/cuda/kernels/softmax.h"
 #include "device/cuda/kernels/flash.h"
 #include "device/cuda/kernels/loss.h"

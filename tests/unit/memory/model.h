@@ -482,7 +482,7 @@ static inline size_t m_expand(struct model *m, const struct mrequest *q)
 		uint64_t page = q->large ? m->o.large_segment_bytes : 2 * MIB, addr;
 		uint64_t bytes = (m->total + m->total / 8 + page - 1) / page * page;
 
-		if (bytes < q->r || m->driver->reserve(m->driver, bytes, &addr, NULL))
+		if (bytes < q->r || m->driver->reserve(m->driver, bytes, page, &addr, NULL))
 			return NONE;
 		i = m_insert(m, (struct mblock){ .segment = addr, .page = page, .addr = addr, .size = bytes,
 						 .stream = q->stream, .pool = q->pool, .large = q->large });

@@ -741,6 +741,7 @@ static void the_check_finds_damage(void **state)
 	DAMAGE(b->state, CACHING_FREE);
 	DAMAGE(b->state, CACHING_PENDING);
 	DAMAGE(b->mapped, false);
+	DAMAGE(b->grows, true);
 	DAMAGE(b->segment, NULL);
 	DAMAGE(b->prev, NULL);
 	DAMAGE(b->stream, 1);

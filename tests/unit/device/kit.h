@@ -1,7 +1,10 @@
 /*
- * What the device tests share: a CPU device with a memory of its own, tensors
+ * What the device tests share: a device with a memory of its own, tensors
  * filled from a seed, distances. Numbers are drawn by splitmix64, so a failing
  * case repeats.
+ *
+ * The device is the CPU, or the one that TIDEMARK_TEST_DEVICE names: the same
+ * tests are run on a card (mirror.h).
  */
 #ifndef TM_TEST_DEVICE_KIT_H
 #define TM_TEST_DEVICE_KIT_H
@@ -11,6 +14,7 @@
 #include "base/mem.h"
 #include "device/device.h"
 #include "device/half.h"
+#include "device/mirror.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -19,30 +23,102 @@
 struct kit {
 	struct device *dev;
 	struct mem *mem;
+	struct mirror *mirror;            /* NULL: the device's addresses are pointers */
 	uint64_t state;                   /* of the generator */
 };
 
-static inline void kit_open(struct kit *k, int threads)
+static inline const char *kit_device(void)
 {
-	struct mem_config cfg = { .policy = "raw" };
+	const char *name = getenv("TIDEMARK_TEST_DEVICE");
+
+	return name && *name ? name : "cpu";
+}
+
+static inline bool kit_on_cpu(void)
+{
+	return !strcmp(kit_device(), "cpu");
+}
+
+/* In main, of tests that say something about the CPU device alone: elsewhere they are skipped, with the reason. */
+#define KIT_CPU_ONLY(why) do { \
+	if (!kit_on_cpu()) { \
+		printf("skipped on %s: %s\n", kit_device(), why); \
+		return 77; \
+	} \
+} while (0)
+
+/* Of a card one device serves all kits: what its libraries build once takes them seconds. */
+static struct device *kit_card;
+
+static inline void kit_open_device(struct kit *k, int threads)
+{
+	struct tm_err err = { 0 };
+
+	if (!kit_on_cpu() && kit_card) {
+		k->dev = kit_card;
+		device_reset_account(k->dev);
+		return;
+	}
+	assert_ok(device_open(kit_device(), threads, &k->dev, &err), &err);
+	if (!kit_on_cpu())
+		kit_card = k->dev;
+}
+
+static inline void kit_close_memory(struct kit *k)
+{
+	device_stop(k->dev);
+	mem_free(k->mem);
+	k->dev->mem = k->mem = NULL;
+}
+
+/* In place of the one that is there, if any. */
+static inline void kit_open_memory(struct kit *k, const char *policy)
+{
+	struct mem_config cfg = { .policy = policy };
 	struct mem_driver *drv;
 	struct tm_err err = { 0 };
 
-	*k = (struct kit){ .state = 1 };
-	assert_ok(device_open("cpu", threads, &k->dev, &err), &err);
+	if (k->mem)
+		kit_close_memory(k);
 	drv = device_driver(k->dev, &err);
 	assert_non_null(drv);
-	assert_ok(mem_new(&cfg, drv, &k->mem, &err), &err);
+	k->mirror = kit_on_cpu() ? NULL : mirror_new(drv);
+	assert_ok(mem_new(&cfg, k->mirror ? &k->mirror->driver : drv, &k->mem, &err), &err);
 	k->dev->mem = k->mem;
+	assert_ok(device_start(k->dev, &err), &err);
+}
+
+static inline void kit_open(struct kit *k, int threads)
+{
+	*k = (struct kit){ .state = 1 };
+	kit_open_device(k, threads);
+	kit_open_memory(k, "raw");
 	device_set_phase(k->dev, "forward");
 }
 
 /* Frees every tensor too. */
 static inline void kit_close(struct kit *k)
 {
-	mem_free(k->mem);
-	device_close(k->dev);
+	kit_close_memory(k);
+	if (kit_on_cpu())
+		device_close(k->dev);
 }
+
+static inline void kit_enter(struct kit *k)
+{
+	if (k->mirror)
+		mirror_all(k->dev, k->mirror, true);
+}
+
+static inline int kit_leave(struct kit *k, int rc)
+{
+	if (k->mirror)
+		mirror_all(k->dev, k->mirror, false);
+	return rc;
+}
+
+/* The code of an operation, called where the device can reach the tensors. */
+#define KIT_CALL(k, call) (kit_enter(k), kit_leave(k, (call)))
 
 static inline uint64_t kit_u64(struct kit *k)
 {
@@ -74,6 +150,8 @@ static inline struct tensor kit_tensor(struct kit *k, enum dtype dtype, int rank
 	for (int i = 0; i < rank; i++)
 		s[i] = shape[i];
 	assert_ok(tensor_new(k->mem, &t, MEM_ACTIVATIONS, "test", dtype, &err, rank, s[0], s[1], s[2], s[3]), &err);
+	if (k->mirror)
+		mirror_show(k->mirror, t.block);
 	return t;
 }
 
@@ -179,7 +257,7 @@ static inline double kit_distance(const struct tensor *a, const double *b)
 
 #define RUN(op, k, ...) do { \
 	struct tm_err err_ = { 0 }; \
-	assert_ok(op_##op((k)->dev, &(struct op_##op){ __VA_ARGS__ }, &err_), &err_); \
+	assert_ok(KIT_CALL(k, op_##op((k)->dev, &(struct op_##op){ __VA_ARGS__ }, &err_)), &err_); \
 } while (0)
 
 /* True if fn ends its process as BUG does; `text` takes what it writes to stderr. */

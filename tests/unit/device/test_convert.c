@@ -301,5 +301,6 @@ int main(void)
 		cmocka_unit_test(pieces_and_tiles_of_a_view),
 	};
 
+	KIT_CPU_ONLY("conversions of whole arrays are the CPU's own");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

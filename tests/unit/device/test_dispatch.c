@@ -481,5 +481,6 @@ int main(void)
 #endif
 	};
 
+	KIT_CPU_ONLY("it is about the table and the loading of devices");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,8 +243,6 @@ static void memory_is_linear_in_tokens(void **state)
 static void a_used_workspace_changes_nothing(void **state)
 {
 	static const struct attention_case c = { .B = 2, .T = 70, .H = 1, .D = 12, .causal = true, .padded = true, .p = 0.1f };
-	struct mem_config caching = { .policy = "caching" };
-	struct tm_err err = { 0 };
 
 	(void)state;
 	for (int form = 0; form < 2; form++)
@@ -254,9 +252,7 @@ static void a_used_workspace_changes_nothing(void **state)
 			unsigned char *first;
 
 			kit_open(&k, threads);
-			mem_free(k.mem);
-			assert_ok(mem_new(&caching, device_driver(k.dev, &err), &k.mem, &err), &err);
-			k.dev->mem = k.mem;
+			kit_open_memory(&k, "caching");
 			call = call_new(&k, &c, &numbers[0]);
 			if (form)
 				call_flash(&k, &call);

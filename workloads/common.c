@@ -8,6 +8,7 @@
 
 #define COMMON_MAX 8
 #define PLAN "plan"                       /* the device that plans for a card: plan:NAME */
+#define CARDS "cuda"                      /* the first card, or cuda:N the one of that number */
 #define CHOICES_MAX 32
 
 static const char *devices[CHOICES_MAX + 1], *allocators[CHOICES_MAX + 1];
@@ -22,11 +23,15 @@ static const char *preferred(const char *const *names, const char *wanted)
 
 static void list_choices(void)
 {
-	BUG_ON(device_name_n() > CHOICES_MAX || mem_policy_n() > CHOICES_MAX);
+	size_t n = 0;
+
+	BUG_ON(device_name_n() >= CHOICES_MAX || mem_policy_n() > CHOICES_MAX);
 	for (size_t i = 0; i < device_name_n(); i++) {
 		const char *name = device_name_at(i);
 
-		devices[i] = strcmp(name, PLAN) == 0 ? PLAN ":text" : name;
+		devices[n++] = strcmp(name, PLAN) == 0 ? PLAN ":text" : name;
+		if (strcmp(name, CARDS) == 0)
+			devices[n++] = CARDS ":int";
 	}
 	for (size_t i = 0; i < mem_policy_n(); i++)
 		allocators[i] = mem_policy_at(i)->name;
@@ -50,7 +55,7 @@ const struct param *common_table(unsigned uses, size_t *n)
 			  .min = 0, .max = 1125899906842624.0, .unit = "B", .same_numbers = true,
 			  .help = "limit of device memory; 0B: none" },
 			PARAM(job, allocator, .type = PARAM_CHOICE, .def = preferred(allocators, "caching"),
-			      .choices = allocators, .same_numbers = true, .help = "how device memory is cut into blocks"),
+			      .choices = allocators, .same_numbers = true, .help = "how device memory is cut into blocks; `tidemark allocators`"),
 			PARAM(job, alloc_conf, .type = PARAM_TEXT, .def = "", .same_numbers = true,
 			      .help = "options of the allocator, as in PYTORCH_ALLOC_CONF"),
 		};

@@ -67,6 +67,8 @@ static json_t *describe_allocators(void)
 		json_object_set_new(obj, "help", json_string(p->help));
 		json_object_set_new(obj, "exact", json_boolean(p->exact));
 		json_object_set_new(obj, "conf", json_boolean(p->takes_conf));
+		if (p->short_name)
+			json_object_set_new(obj, "short", json_pack("{s:s, s:s}", "name", p->short_name, "conf", p->short_conf));
 		json_array_append_new(list, obj);
 	}
 	return list;

@@ -9,7 +9,7 @@ extern const struct command command_allocators;
 static int allocators_main(struct cli *cli, int argc, char **argv)
 {
 	const json_t *list = json_object_get(describe_json(cli_describe()), "allocators");
-	struct tm_str out = TM_STR_INIT;
+	struct tm_str out = TM_STR_INIT, what = TM_STR_INIT;
 	struct table *t;
 	int rc;
 
@@ -24,13 +24,22 @@ static int allocators_main(struct cli *cli, int argc, char **argv)
 	table_column(t, "alloc_conf", TABLE_TEXT);
 	table_column(t, "what it does", TABLE_TEXT);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *a = json_array_get(list, i);
+		const json_t *a = json_array_get(list, i), *brief = json_object_get(a, "short");
 
 		table_text(t, tm_json_str(a, "name", ""));
 		table_text(t, json_is_true(json_object_get(a, "exact")) ? "exact" : "varies");
 		table_text(t, json_is_true(json_object_get(a, "conf")) ? "yes" : "no");
 		table_text(t, tm_json_str(a, "help", ""));
 		table_row(t);
+		if (!brief)
+			continue;
+		table_text(t, tm_json_str(brief, "name", ""));
+		table_text(t, json_is_true(json_object_get(a, "exact")) ? "exact" : "varies");
+		table_text(t, "yes");
+		tm_str_addf(&what, "short for %s with alloc_conf %s", tm_json_str(a, "name", ""), tm_json_str(brief, "conf", ""));
+		table_text(t, what.s);
+		table_row(t);
+		tm_str_free(&what);
 	}
 	table_print(t, cli->format, 0, &out);
 	table_free(t);
@@ -43,6 +52,6 @@ const struct command command_allocators = {
 	.name = "allocators",
 	.summary = "the memory policies a run can use",
 	.usage = "allocators",
-	.help = "  tidemark run gpt -a allocator=raw,caching\n",
+	.help = "  tidemark run gpt -a allocator=raw,caching,expandable\n",
 	.main = allocators_main,
 };

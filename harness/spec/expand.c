@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "spec/short.h"
 
 #include <string.h>
 
@@ -67,15 +68,34 @@ static void fill_range(struct doc *doc, struct axis *x)
 	}
 }
 
+/* Once: a short name of an allocator names alloc_conf, which may be an axis too. */
 static void name_it(struct walk *w, const char *name)
 {
+	for (size_t i = 0; i < w->names_n; i++)
+		if (!strcmp(w->names[i], name))
+			return;
 	w->names[w->names_n++] = name;
+}
+
+/* Of an axis with short names alloc_conf is swept too. */
+static void name_axis(struct walk *w, const struct axis *x)
+{
+	const struct wdef *def = w->doc->view[0]->w;
+
+	name_it(w, x->name);
+	if (x->param != def->allocator || def->alloc_conf < 0)
+		return;
+	for (uint64_t i = 0; i < x->n; i++)
+		if (short_find(w->doc->describe, x->v[i]->text)) {
+			name_it(w, def->p[def->alloc_conf].name);
+			return;
+		}
 }
 
 static void prepare(struct walk *w)
 {
 	struct doc *doc = w->doc;
-	size_t n = doc->axis_n + doc->zip_n, names = doc->axis_n + doc->view[0]->derive_n;
+	size_t n = doc->axis_n + doc->zip_n, names = doc->axis_n + doc->view[0]->derive_n + 1;
 
 	for (size_t i = 0; i < doc->zip_n; i++)
 		names += doc->zip[i].axis_n;
@@ -85,12 +105,12 @@ static void prepare(struct walk *w)
 	for (size_t i = 0; i < doc->axis_n; i++) {
 		fill_range(doc, &doc->axis[i]);
 		w->size[w->n++] = doc->axis[i].n;
-		name_it(w, doc->axis[i].name);
+		name_axis(w, &doc->axis[i]);
 	}
 	for (size_t i = 0; i < doc->zip_n; i++) {
 		for (size_t k = 0; k < doc->zip[i].axis_n; k++) {
 			fill_range(doc, &doc->zip[i].axis[k]);
-			name_it(w, doc->zip[i].axis[k].name);
+			name_axis(w, &doc->zip[i].axis[k]);
 		}
 		w->size[w->n++] = doc->zip[i].n;
 	}
@@ -160,6 +180,24 @@ static int derive(struct walk *w, const struct view *view, const struct value **
 			return formula_fail(w->doc, d->f.node, 1, why);
 	}
 	return 0;
+}
+
+/* Every parameter of a point, short names of allocators resolved. */
+static int complete(struct walk *w, const struct view *view, const struct value **v, struct place at)
+{
+	const struct shorthand *brief;
+	int rc = fill(w, view, v, at);
+
+	if (rc)
+		return rc;
+	/* before derive, whose formulas are to see what stands in the point; behind it for an allocator that is derived */
+	brief = short_take(w->doc, view->w, v);
+	rc = derive(w, view, v);
+	if (!brief)
+		brief = short_take(w->doc, view->w, v);
+	if (!rc && brief)
+		rc = short_add(w->doc, view->w, v, brief);
+	return rc;
 }
 
 /* Options for an allocator that reads none change nothing: such points are the same point. */
@@ -234,9 +272,7 @@ static int one_of_product(struct walk *w)
 	int rc;
 
 	assign(w, v);
-	rc = fill(w, view, v, node_get(doc->root, "workload")->at);
-	if (!rc)
-		rc = derive(w, view, v);
+	rc = complete(w, view, v, node_get(doc->root, "workload")->at);
 	if (rc)
 		return rc;
 	w->out->derived++;
@@ -258,10 +294,8 @@ static int include(struct walk *w)
 
 	for (size_t i = 0; i < doc->include_n; i++) {
 		const struct inclusion *inc = &doc->include[i];
-		int rc = fill(w, inc->view, inc->v, inc->at);
+		int rc = complete(w, inc->view, inc->v, inc->at);
 
-		if (!rc)
-			rc = derive(w, inc->view, inc->v);
 		if (!rc)
 			rc = keep(w, inc->view, inc->v, inc->at);
 		if (rc)

@@ -88,6 +88,42 @@ static void load_param(struct arena *a, struct pdef *p, const json_t *json)
 	}
 }
 
+static void load_shorthands(struct describe *d)
+{
+	const json_t *list = json_object_get(d->json, "allocators");
+
+	d->brief = arena_array(&d->arena, json_array_size(list) + 1, sizeof *d->brief);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *one = json_array_get(list, i), *brief = json_object_get(one, "short");
+		struct shorthand s = {
+			tm_json_str(brief, "name", NULL), tm_json_str(one, "name", NULL), tm_json_str(brief, "conf", NULL),
+		};
+
+		MUST(!brief || (s.name && s.conf && strchr(s.conf, ':')), "short of allocator %s", s.allocator);
+		if (brief)
+			d->brief[d->brief_n++] = s;
+	}
+}
+
+/* A short name may stand wherever the allocator that it stands for may. */
+static void add_shorthands(const struct describe *d, struct arena *a, struct wdef *w)
+{
+	struct pdef *p = w->allocator < 0 || w->alloc_conf < 0 ? NULL : &w->p[w->allocator];
+	size_t choices = p ? p->choice_n : 0, shown = choices;
+
+	for (size_t i = 0; p && i < d->brief_n; i++) {
+		const char *name = d->brief[i].name, *stands_for;
+
+		MUST(!value_choice(a, p, name, &stands_for), "allocator %s is a name and short for another", name);
+		if (!value_choice(a, p, d->brief[i].allocator, &stands_for))
+			continue;
+		p->choice_shown = arena_grow(a, p->choice_shown, p->choice_n, &shown, sizeof *p->choice_shown);
+		p->choice_shown[p->choice_n] = name;
+		p->choice = arena_grow(a, p->choice, p->choice_n, &choices, sizeof *p->choice);
+		p->choice[p->choice_n++] = (struct choice){ .word = name, .shown = name };
+	}
+}
+
 struct named { const char *name; uint16_t i; };
 
 static int by_name(const void *a, const void *b)
@@ -149,12 +185,14 @@ struct describe *describe_load(const char *text)
 	json_decref(hashed);
 	tm_sha256_hex(canonical.s, canonical.n, d->hash);
 	tm_str_free(&canonical);
+	load_shorthands(d);
 	list = json_object_get(d->json, "workloads");
 	d->n = json_array_size(list);
 	d->w = arena_array(&d->arena, d->n, sizeof *d->w);
 	d->workload_names = arena_array(&d->arena, d->n + 1, sizeof *d->workload_names);
 	for (size_t i = 0; i < d->n; i++) {
 		load_workload(&d->arena, &d->w[i], json_array_get(list, i));
+		add_shorthands(d, &d->arena, &d->w[i]);
 		d->workload_names[i] = d->w[i].name;
 	}
 	list = json_object_get(d->json, "metrics");

@@ -22,6 +22,8 @@ struct value {
 enum choice_arg { ARG_NONE, ARG_INT, ARG_SIZE, ARG_TEXT };
 struct choice { const char *word; enum choice_arg arg; const char *shown; };     /* "every", "every:int" */
 struct alias { const char *from, *to; };
+/* An allocator's name for another one with an option, "KEY:VALUE" (short.h). */
+struct shorthand { const char *name, *allocator, *conf; };
 
 struct pdef {
 	const char *name, *unit, *help;
@@ -57,6 +59,8 @@ struct describe {
 	struct wdef *w;
 	size_t n;
 	const char **workload_names;
+	struct shorthand *brief;
+	size_t brief_n;
 	const char **metric_names;
 	size_t metric_n;
 };

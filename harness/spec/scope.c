@@ -1,6 +1,7 @@
 /* What the names of an expression mean: parameters of the point, vars, `workload`. */
 #include "spec/doc.h"
 #include "spec/drawn.h"
+#include "spec/short.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,13 @@ static int check_literal(void *arg, const char *name, const char **text, char *w
 
 		if (k < 0)
 			continue;
+		if (k == w->allocator && short_find(doc->describe, *text)) {
+			const struct shorthand *s = short_find(doc->describe, *text);
+
+			snprintf(why, why_n, "'%s' is short for %s with alloc_conf %s, and a point has those; write allocator == '%s', or compare alloc_conf",
+				 s->name, s->allocator, s->conf, s->allocator);
+			return TM_ESPEC;
+		}
 		if (w->p[k].type != PT_CHOICE || value_choice(doc->a, &w->p[k], *text, text))
 			return 0;
 		if (!first)

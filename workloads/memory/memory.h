@@ -165,6 +165,8 @@ struct mem_policy {
 	const char *name, *help;
 	bool exact;                       /* its reserved peak is the same in every run */
 	bool takes_conf;                  /* the option string means something; else only "" gets to create */
+	/* What a spec may write for this policy with that option beside others; both or (NULL) none. */
+	const char *short_name, *short_conf;
 	int (*create)(const struct mem_policy_config *cfg, void **state, struct tm_err *err);
 	void (*destroy)(void *state);     /* returns every segment to the driver */
 	/*

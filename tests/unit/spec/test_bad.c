@@ -92,7 +92,7 @@ static void sweeps(void **state)
 	refused(HEAD "exclude: [{when: batch == 8}]\n", 2, 11, "no point is left: 1 of the product, 0 after exclude");
 	refused(HEAD "exclude: [{when: batch}]\n", 3, 18, "expected a condition|the result is an int");
 	refused(HEAD "exclude: [{when: batsh == 8}]\n", 3, 18, "neither a parameter of gpt nor one of vars; did you mean 'batch'");
-	refused(HEAD "exclude: [{when: \"allocator == 'rwa'\"}]\n", 3, 32, "'rwa' is no value of allocator: raw or caching; did you mean 'raw'");
+	refused(HEAD "exclude: [{when: \"allocator == 'rwa'\"}]\n", 3, 32, "'rwa' is no value of allocator: raw, caching or expandable; did you mean 'raw'");
 	refused(HEAD "exclude: [{when: \"allocator in ['raw', 'arena']\"}]\n", 3, 40, "'arena' is no value of allocator");
 	refused(HEAD "exclude: [{when: \"loss.final > 1\"}]\n", 3, 19, "metrics cannot be used here");
 	refused(HEAD "exclude: [{when: [1]}]\n", 3, 18, "expected an expression");

@@ -9,6 +9,14 @@
 
 #include <string.h>
 
+/* 3000 to 3999 say what the library, or this card, does not have. */
+static int code_of(cudnnStatus_t status)
+{
+	if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+		return TM_EOOM;
+	return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000 ? TM_EENV : TM_EIO;
+}
+
 int flash_check(cudnnStatus_t status, const char *what, struct tm_err *err)
 {
 	char text[512] = "";
@@ -17,7 +25,7 @@ int flash_check(cudnnStatus_t status, const char *what, struct tm_err *err)
 		return 0;
 	cudnnGetLastErrorString(text, sizeof text);
 	text[strcspn(text, "\n")] = '\0';
-	return tm_fail(err, TM_EIO, "cuDNN, %s: %s%s%s", what, cudnnGetErrorString(status), *text ? ": " : "", text);
+	return tm_fail(err, code_of(status), "cuDNN, %s: %s%s%s", what, cudnnGetErrorString(status), *text ? ": " : "", text);
 }
 
 /* ---- descriptors ------------------------------------------------------------- */

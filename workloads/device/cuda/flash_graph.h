@@ -43,7 +43,7 @@ struct flash_graph {
 	struct tm_err *err;
 };
 
-/* 0, or TM_EIO with what was done, the status and what the library says of it. */
+/* 0, or with what was done, the status and what the library says: TM_EENV for what it does not have, TM_EOOM, TM_EIO. */
 int flash_check(cudnnStatus_t status, const char *what, struct tm_err *err);
 
 void flash_graph_begin(struct flash_graph *g, int64_t batch, int64_t heads, int64_t seq, struct tm_err *err);

@@ -217,12 +217,11 @@ static int compile(struct flash_plan *p, cudnnHandle_t handle, uint64_t workspac
 	return rc;
 }
 
-/* The first configuration that fits and can be compiled becomes the plan; *last is why others could not. */
-static int take(struct flash_plan *p, struct answer *a, cudnnHandle_t handle, uint64_t workspace_bytes, struct tm_err *last,
-		struct tm_err *err)
+/* The first configuration that fits and can be compiled becomes the plan; *last is why the one before could not. */
+static int take(struct flash_plan *p, struct answer *a, cudnnHandle_t handle, uint64_t workspace_bytes, struct tm_err *last)
 {
 	struct flash_offer offer[FLASH_OFFERS_MAX];
-	int rc = read_offers(a, offer, err);
+	int rc = read_offers(a, offer, last);
 
 	for (size_t i = 0; i < a->n && !rc && !p->plan; i++) {
 		int next = flash_choose(offer + i, a->n - i, workspace_bytes);
@@ -248,13 +247,17 @@ static int plan_new(cudnnHandle_t handle, const struct flash_shape *s, uint64_t 
 	struct answer a = { 0 };
 	struct tm_err last = { 0 };
 	char text[FLASH_SHAPE_TEXT];
-	int rc = flash_recipe(&p->graph, s, handle, err);
+	int rc = flash_recipe(&p->graph, s, handle, &last);
 
 	p->shape = *s;
 	if (!rc)
-		rc = ask(&a, &p->graph, &here, err);
+		rc = ask(&a, &p->graph, &here, &last);
 	if (!rc)
-		rc = take(p, &a, handle, workspace_bytes, &last, err);
+		rc = take(p, &a, handle, workspace_bytes, &last);
+	if (rc == TM_EENV)
+		rc = 0;                   /* nothing is offered */
+	else if (rc)
+		tm_fail(err, rc, "%s", last.text);
 	if (!rc && !p->plan)
 		rc = tm_fail(err, TM_EENV, "cuDNN %zu has no attention for %s on this card within %" PRIu64 " B of workspace "
 			     "(of %zu offered)%s%s; expected attention materialised", cudnnGetVersion(), flash_shape_text(s, text),

@@ -49,7 +49,7 @@ _Static_assert((int)FLASH_ID_N <= (int)FLASH_ID_END, "names of real tensors come
 
 /*
  * Fills g, which need not be initialised; drop it in any case. `handle` as
- * flash_graph_end. TM_EIO where the library does not take a descriptor.
+ * flash_graph_end. Errors as flash_check.
  */
 int flash_recipe(struct flash_graph *g, const struct flash_shape *s, cudnnHandle_t handle, struct tm_err *err);
 

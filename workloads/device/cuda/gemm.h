@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct gemm_key) == 10 * sizeof(int64_t) + 16, "a key has 
 void gemm_key_of(struct gemm_key *key, const struct cuda_product *p);
 /* "bf16 m 16384 n 768 k 3072 …", for errors. */
 void gemm_key_text(const struct gemm_key *key, struct tm_str *out);
-/* As an object of a pins file (docs/cuda.md); reading is strict, TM_EINPUT. */
+/* As an object of a pins file (docs/protocol.md, "Calibrate"); reading is strict, TM_EINPUT. */
 json_t *gemm_key_json(const struct gemm_key *key);
 int gemm_key_read(const json_t *v, struct gemm_key *key, struct tm_err *err);
 

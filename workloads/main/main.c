@@ -8,6 +8,7 @@
 #include "calibrate.h"
 #include "check.h"
 #include "description.h"
+#include "devices.h"
 #include "plan.h"
 #include "replay_command.h"
 #include "run.h"
@@ -32,6 +33,7 @@ static const char help[] =
 	"       tidemark-work --plan < JOBS\n"
 	"       tidemark-work --replay < QUESTION\n"
 	"       tidemark-work --calibrate < QUESTION\n"
+	"       tidemark-work --devices\n"
 	"       tidemark-work --describe | --describe-c FILE | --version | --help\n"
 	"\n"
 	"Carries out one job (JSON on stdin) and writes events, one JSON object a line, to\n"
@@ -43,6 +45,7 @@ static const char help[] =
 	"  --plan            tell what the jobs (a JSON array) would take; carries none of them out\n"
 	"  --replay          go through memory recordings under allocator settings (a JSON object)\n"
 	"  --calibrate       measure how a device's library is to multiply in some jobs (a JSON object)\n"
+	"  --devices         tell which devices can be used on this machine, and why others cannot\n"
 	"  --describe        workloads, allocators, devices and metrics as JSON\n"
 	"  --describe-c FILE the same as a C file\n"
 	"\n"
@@ -82,6 +85,15 @@ static int describe(void)
 	int rc = print_canonical(d);
 
 	json_decref(d);
+	return rc;
+}
+
+static int devices(void)
+{
+	json_t *list = devices_here();
+	int rc = print_canonical(list);
+
+	json_decref(list);
 	return rc;
 }
 
@@ -230,6 +242,8 @@ int main(int argc, char **argv)
 		return replay();
 	if (strcmp(option, "--calibrate") == 0)
 		return calibrate();
+	if (strcmp(option, "--devices") == 0)
+		return devices();
 	if (strcmp(option, "--describe-c") == 0)
 		return argc > 2 ? describe_c(argv[2]) : usage_error(option, " needs a file");
 	if (strcmp(option, "--events") == 0)

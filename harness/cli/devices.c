@@ -1,13 +1,16 @@
 /*
  * Where points can run, and which devices they can be planned for: the ones
- * of this build, and the device files of configs/devices.
+ * of this build, which the worker tries to open, and the device files of
+ * configs/devices.
  */
 #include "cli/cli.h"
 
 #include "base/json.h"
 #include "base/num.h"
+#include "cli/calibrate.h"
 #include "cli/request.h"
 #include "cli/table.h"
+#include "run/run.h"
 #include "spec/card.h"
 
 #include <stdio.h>
@@ -16,25 +19,50 @@ extern const struct command command_devices;
 
 /* ---- the list ------------------------------------------------------------------ */
 
-static void add_built(bool people, struct table *t)
+/* What the worker found when it tried each. (The planning device has no name of its own: it is one of the cards.) */
+static int ask_here(struct cli *cli, json_t **list)
 {
-	const json_t *list = json_object_get(describe_json(cli_describe()), "devices");
+	struct tm_str out = TM_STR_INIT;
+	int rc = run_ask_worker(cli->work, "--devices", "", 0, &out, &cli->err);
 
+	if (!rc)
+		rc = tm_json_parse(out.s, out.n, list, &cli->err);
+	tm_str_free(&out);
+	return rc;
+}
+
+/* What it is where it can be used, else why it cannot. */
+static const char *told(const json_t *d)
+{
+	const char *name = tm_json_str(json_object_get(d, "facts"), "name", NULL);
+
+	if (!json_is_true(json_object_get(d, "usable")))
+		return tm_json_str(d, "why", "");
+	return name ? name : tm_json_str(d, "help", "");
+}
+
+static int add_built(struct cli *cli, bool people, struct table *t)
+{
+	json_t *list;
+	int rc = ask_here(cli, &list);
+
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *d = json_array_get(list, i);
+		bool usable = json_is_true(json_object_get(d, "usable"));
 
-		/* the planning device has no name of its own: it is one of those below */
-		if (!json_is_true(json_object_get(d, "computes")))
-			continue;
 		table_text(t, tm_json_str(d, "name", ""));
+		table_text(t, people ? usable ? "yes" : "no" : usable ? "runs" : "absent");
 		if (!people) {
-			table_text(t, "runs");
 			table_null(t);
 			table_null(t);
 		}
-		table_text(t, tm_json_str(d, "help", ""));
+		table_text(t, told(d));
 		table_row(t);
 	}
+	json_decref(list);
+	return 0;
 }
 
 static int add_cards(struct cli *cli, bool people, struct table *t)
@@ -66,12 +94,13 @@ static int list(struct cli *cli, struct tm_str *out)
 {
 	bool people = cli->format == CLI_TABLE || cli->format == CLI_MD;
 	struct table *t = table_new();
-	int rc;
+	int rc = 0;
 
 	table_column(t, "device", TABLE_TEXT);
 	if (people) {
-		table_column(t, "what it is", TABLE_TEXT);
-		add_built(true, t);
+		table_column(t, "here", TABLE_TEXT);
+		table_column(t, "what it is, or why it cannot be used", TABLE_TEXT);
+		rc = add_built(cli, true, t);
 		table_print(t, cli->format, 0, out);
 		table_free(t);
 		t = table_new();
@@ -85,9 +114,10 @@ static int list(struct cli *cli, struct tm_str *out)
 	table_column(t, "memory", TABLE_BYTES);
 	table_column(t, "backend", TABLE_TEXT);
 	table_column(t, "what it is", TABLE_TEXT);
-	if (!people)
-		add_built(false, t);
-	rc = add_cards(cli, people, t);
+	if (!rc && !people)
+		rc = add_built(cli, false, t);
+	if (!rc)
+		rc = add_cards(cli, people, t);
 	table_print(t, cli->format, 0, out);
 	table_free(t);
 	return rc;
@@ -171,31 +201,58 @@ static int one(struct cli *cli, const char *name, struct tm_str *out)
 	return 0;
 }
 
-static int devices_main(struct cli *cli, int argc, char **argv)
+static int show(struct cli *cli, const struct request *r, const char *name)
 {
 	struct tm_str out = TM_STR_INIT;
+	const char *of_points = request_changes(r);
+	int rc = 0;
+
+	if (of_points || r->set.n || r->axis.n || r->only || r->skip)
+		rc = tm_fail(&cli->err, TM_EUSAGE, "options of points go with --calibrate SPEC");
+	if (!rc)
+		rc = name ? one(cli, name, &out) : list(cli, &out);
+	if (!rc)
+		rc = request_answer(cli, r, &out);
+	tm_str_free(&out);
+	return rc;
+}
+
+static int devices_main(struct cli *cli, int argc, char **argv)
+{
+	struct cli_opt opts[REQUEST_OPT_N + 2];
+	const char *spec = NULL;
+	struct request r = { 0 };
+	size_t n = request_options(&r, opts);
 	int rc;
 
-	argc = cli_options(cli, &command_devices, NULL, argc, argv);
+	opts[n++] = (struct cli_opt){ .name = "calibrate", .text = &spec };
+	opts[n] = (struct cli_opt){ 0 };
+	argc = cli_options(cli, &command_devices, opts, argc, argv);
 	if (argc < 0)
-		return argc;
-	if (argc > 2)
-		return tm_fail(&cli->err, TM_EUSAGE, "devices takes one name at most; %s is one too many", argv[2]);
-	rc = argc > 1 ? one(cli, argv[1], &out) : list(cli, &out);
-	if (!rc)
-		rc = request_answer(cli, NULL, &out);
-	tm_str_free(&out);
+		rc = argc;
+	else if (argc > 2)
+		rc = tm_fail(&cli->err, TM_EUSAGE, "devices takes one name at most; %s is one too many", argv[2]);
+	else if (spec && argc < 2)
+		rc = tm_fail(&cli->err, TM_EUSAGE, "--calibrate needs the device: tidemark devices cuda --calibrate %s", spec);
+	else
+		rc = spec ? calibrate_device(cli, &r, argv[1], spec) : show(cli, &r, argc > 1 ? argv[1] : NULL);
+	request_free(&r);
 	return rc;
 }
 
 const struct command command_devices = {
 	.name = "devices",
 	.summary = "where points can run, and the cards they can be planned for; with a name, one card",
-	.usage = "devices [NAME]",
+	.usage = "devices [NAME] [--calibrate SPEC]",
 	.help =
 		"NAME is a card of the list or the path of a device file; what is printed is what `plan` uses.\n\n"
+		"  --calibrate SPEC     measure on the device NAME how its library multiplies fastest in the points of\n"
+		"                       SPEC, which options -s, -a, --only, … change as in `plan`, and print the file of\n"
+		"                       algorithms to pin; in the folder `gemm` beside tidemark-work it is used from then on\n"
+		"  --out FILE           the answer to a file instead of stdout\n\n"
 		"  tidemark devices\n"
 		"  tidemark devices h200-141gb\n"
+		"  tidemark devices cuda --calibrate configs/gpu-variants.yaml --out h200.json\n"
 		"  tidemark plan gpt --device h200-141gb\n",
 	.main = devices_main,
 };

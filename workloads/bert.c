@@ -30,6 +30,11 @@ static int check(const void *opts, const char **bad, struct tm_err *err)
 	return train_check(opts, MODEL_BERT, bad, err);
 }
 
+static int check_device(const void *opts, const struct device_workspaces *device, const char **bad, struct tm_err *err)
+{
+	return train_check_device(opts, MODEL_BERT, device, bad, err);
+}
+
 static int init(struct run *run, struct tm_err *err)
 {
 	return train_workload_init(run, MODEL_BERT, err);
@@ -53,6 +58,7 @@ static const struct workload bert = {
 	.param_n = TM_ARRAY_N(params),
 	.opts_size = sizeof(struct train_opts),
 	.check = check,
+	.check_device = check_device,
 	.init = init,
 	.step = train_workload_step,
 	.metrics = train_workload_metrics,

@@ -51,6 +51,20 @@ static int check_allocator(const struct job *job, const char **bad, struct tm_er
 	return rc;
 }
 
+/* By the name in front of the colon; a card of whose operations nothing is known is asked when it is there. */
+static int check_device(const struct workload *w, const void *opts, const struct job *job, const char **bad, struct tm_err *err)
+{
+	const struct device_workspaces *device;
+	char *name;
+
+	if (!w->check_device)
+		return 0;
+	name = tm_xstrndup(job->device, strcspn(job->device, ":"));
+	device = device_workspaces_find(name);
+	free(name);
+	return device ? w->check_device(opts, device, bad, err) : 0;
+}
+
 static int check_options(const struct workload *w, const struct job *job, const char **bad, struct tm_err *err)
 {
 	void *opts = tm_xcalloc(1, w->opts_size ? w->opts_size : 1);
@@ -59,6 +73,8 @@ static int check_options(const struct workload *w, const struct job *job, const 
 
 	if (!rc && w->check)
 		rc = w->check(opts, bad, err);
+	if (!rc && (w->uses & WORKLOAD_DEVICE))
+		rc = check_device(w, opts, job, bad, err);
 	free(opts);
 	json_decref(pool);
 	return rc;

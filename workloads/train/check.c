@@ -199,3 +199,30 @@ int train_check(const struct train_opts *o, enum model_kind kind, const char **b
 		rc = check_scale(o, bad, err);
 	return rc ? rc : data_check(o->data, &cfg, &o->seq, bad, err);
 }
+
+/* ---- the device --------------------------------------------------------------------------- */
+
+int train_check_device(const struct train_opts *o, enum model_kind kind, const struct device_workspaces *device, const char **bad,
+		       struct tm_err *err)
+{
+	struct model_config cfg;
+	struct model_method how;
+	int rc = train_config(o, kind, &cfg, bad, err);
+
+	if (!rc)
+		rc = train_method(o, &cfg, &how, bad, err);
+	if (!rc)
+		rc = check_launch(o, device, bad, err);
+	if (rc || !how.flash || !device->no_flash)
+		return rc;
+	for (size_t i = 0; i < o->seq.n; i++) {
+		const char *why = device->no_flash(how.types.type, cfg.width / cfg.heads, o->seq.v[i]);
+
+		if (!why)
+			continue;
+		tm_fail(err, TM_EINVALID, "attention flash with precision %s, heads of %" PRId64 " and seq %" PRId64 ": %s", o->precision,
+			cfg.width / cfg.heads, o->seq.v[i], why);
+		return model_blame(bad, "attention");
+	}
+	return 0;
+}

@@ -51,6 +51,8 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 	rc = train_config(o, kind, &t->cfg, NULL, err);
 	if (!rc)
 		rc = train_method(o, &t->cfg, &how, NULL, err);
+	if (!rc)
+		rc = train_check_device(o, kind, dev->workspaces, NULL, err);
 	if (!rc && computes)
 		rc = data_new(o->data, &t->cfg, param_drawn_max(&o->seq), train_random_lengths(o), seed, &t->data, err);
 	if (rc)

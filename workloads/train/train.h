@@ -107,6 +107,9 @@ int train_method(const struct train_opts *opts, const struct model_config *cfg, 
 		 const char **bad, struct tm_err *err);
 /* Everything that can be known before a run starts; opens no file but looks at it. TM_EINVALID and *bad. */
 int train_check(const struct train_opts *opts, enum model_kind kind, const char **bad, struct tm_err *err);
+/* And what the device that is to carry it out does not have. TM_EINVALID with the alternatives, and *bad. */
+int train_check_device(const struct train_opts *opts, enum model_kind kind, const struct device_workspaces *device, const char **bad,
+		       struct tm_err *err);
 
 /* An update's numbers, from the options (optim.h). */
 struct optim {

@@ -157,12 +157,57 @@ static void lengths_are_checked_one_by_one(void **state)
 	assert_false(train_workload_varies(&o));
 }
 
+static void not_on_a_card(enum model_kind kind, struct train_opts o, const char *words)
+{
+	struct tm_err err = { 0 };
+	const char *bad = NULL;
+
+	assert_int_equal(train_check_device(&o, kind, &device_workspaces_cuda, &bad, &err), TM_EINVALID);
+	if (!bad || strcmp(bad, "attention") || !strstr(err.text, words) || !strstr(err.text, "attention materialised"))
+		fail_msg("expected attention to be blamed with '%s' and the alternative, got %s: %s", words, bad ? bad : "nothing", err.text);
+	allowed(kind, o);
+	assert_ok(train_check_device(&o, kind, &device_workspaces_cpu, &bad, &err), &err);
+	o.attention = "materialised";
+	assert_ok(train_check_device(&o, kind, &device_workspaces_cuda, &bad, &err), &err);
+}
+
+/* A card's library has flash attention for some types, heads and lengths; every one of the lengths drawn counts. */
+static void flash_that_a_card_does_not_have(void **state)
+{
+	static const int64_t drawn[] = { 64, 1 };
+	static const char *const without[] = { "fp32", "tf32" }, *const with[] = { "bf16", "fp16", "bf16-pure" };
+	struct train_opts o = rig_opts(MODEL_GPT);
+	struct tm_err err = { 0 };
+	const char *bad = NULL;
+
+	(void)state;
+	o.attention = "flash";
+	for (size_t i = 0; i < TM_ARRAY_N(without); i++) {
+		o.precision = without[i];
+		not_on_a_card(MODEL_GPT, o, "expected precision bf16, fp16 or bf16-pure");
+	}
+	for (size_t i = 0; i < TM_ARRAY_N(with); i++) {
+		o.precision = with[i];
+		assert_ok(train_check_device(&o, MODEL_GPT, &device_workspaces_cuda, &bad, &err), &err);
+	}
+	o.width = 24;
+	o.heads = 2;
+	not_on_a_card(MODEL_GPT, o, "heads of 12");
+	o.width = 528;
+	not_on_a_card(MODEL_GPT, o, "heads of 264");
+	o.width = 512;
+	assert_ok(train_check_device(&o, MODEL_GPT, &device_workspaces_cuda, &bad, &err), &err);
+	o.seq = (struct param_drawn){ 2, drawn };
+	not_on_a_card(MODEL_GPT, o, "seq 1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(checkpoints_that_cannot_be), cmocka_unit_test(losses_that_cannot_be),
 		cmocka_unit_test(optimisers_that_cannot_be), cmocka_unit_test(scales_that_cannot_be),
 		cmocka_unit_test(sizes_do_not_wrap), cmocka_unit_test(lengths_are_checked_one_by_one),
+		cmocka_unit_test(flash_that_a_card_does_not_have),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,6 +290,30 @@ static void time_of_a_card(void **state)
 	json_decref(other);
 }
 
+/* Attention that the card lacks is refused by the plan in the run's words, and what it has takes the card's workspace. */
+static void attention_of_a_card(void **state)
+{
+	static const char *const precisions[] = { "fp32", "bf16" };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		json_t *job = kit_job("gpt", json_pack("{s:s, s:i, s:s, s:s}", "model", "gpt-tiny", "batch", 8, "precision", precisions[i],
+						       "attention", "flash"), 2, 3);
+		json_t *jobs = json_pack("[o]", job), *answers;
+		const json_t *one;
+
+		json_object_set_new(job, "card", card(1e12, 1e12, 1e12, 1e-6));
+		answers = kit_plan(jobs);
+		one = json_array_get(answers, 0);
+		if (i == 0)
+			assert_non_null(strstr(tm_json_str(json_object_get(one, "refused"), "text", ""), "attention materialised"));
+		else
+			assert_non_null(json_object_get(one, "peaks"));
+		json_decref(answers);
+		json_decref(jobs);
+	}
+}
+
 static void bad_cards(void **state)
 {
 	static const char *const cards[] = {
@@ -426,6 +450,7 @@ int main(void)
 		cmocka_unit_test(drawn_lengths),
 		cmocka_unit_test(an_open_warmup),
 		cmocka_unit_test(time_of_a_card),
+		cmocka_unit_test(attention_of_a_card),
 		cmocka_unit_test(bad_cards),
 		cmocka_unit_test(one_bad_job_spoils_no_other),
 		cmocka_unit_test(trouble_is_not_planned),

@@ -201,6 +201,33 @@ static void impossible_points_are_named(void **state)
 	json_decref(points);
 }
 
+/* What a device does not have is refused without opening it; by any name of it. */
+static void what_a_device_lacks_is_named(void **state)
+{
+	static const char *const devices[] = { "cuda", "cuda:1", "cpu" };
+	bool built = false;
+
+	(void)state;
+	for (size_t i = 0; i < device_name_n(); i++)
+		built |= !strcmp(device_name_at(i), "cuda");
+	for (size_t i = 0; i < TM_ARRAY_N(devices); i++) {
+		bool cuda = strcmp(devices[i], "cpu");
+		json_t *points = json_pack("[{s:s, s:{s:s, s:s, s:s}}]", "workload", "gpt", "params", "device", devices[i], "attention",
+					   "flash", "precision", "fp32"), *answers = NULL;
+		struct tm_err err = { 0 };
+		const json_t *a;
+
+		assert_ok(check_points(points, &answers, &err), &err);
+		a = json_array_get(answers, 0);
+		if (cuda)
+			assert_string_equal(tm_json_str(a, "param", ""), built ? "attention" : "device");
+		else
+			assert_true(json_is_null(a));
+		json_decref(answers);
+		json_decref(points);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -210,6 +237,7 @@ int main(void)
 		cmocka_unit_test(every_metric_is_told_and_once),
 		cmocka_unit_test(the_c_file_holds_the_text),
 		cmocka_unit_test(impossible_points_are_named),
+		cmocka_unit_test(what_a_device_lacks_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

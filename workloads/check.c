@@ -75,6 +75,8 @@ static int check_options(const struct workload *w, const struct job *job, const 
 		rc = w->check(opts, bad, err);
 	if (!rc && (w->uses & WORKLOAD_DEVICE))
 		rc = check_device(w, opts, job, bad, err);
+	if (!rc && w->check_allocator)
+		rc = w->check_allocator(opts, job->allocator, bad, err);
 	free(opts);
 	json_decref(pool);
 	return rc;

@@ -54,6 +54,7 @@ static const struct workload gpt = {
 	.opts_size = sizeof(struct train_opts),
 	.check = check,
 	.check_device = check_device,
+	.check_allocator = train_workload_check_allocator,
 	.init = init,
 	.step = train_workload_step,
 	.metrics = train_workload_metrics,

@@ -65,6 +65,8 @@ struct workload {
 	int (*check)(const void *opts, const char **bad, struct tm_err *err);
 	/* The same for what a device does not have, by what this program knows of it without opening it. */
 	int (*check_device)(const void *opts, const struct device_workspaces *device, const char **bad, struct tm_err *err);
+	/* The same for an allocator, by its name, that does not do for these options. */
+	int (*check_allocator)(const void *opts, const char *allocator, const char **bad, struct tm_err *err);
 	int (*init)(struct run *run, struct tm_err *err);
 	int (*step)(struct run *run, int64_t i, struct step_result *out, struct tm_err *err);
 	/* Adds what only the workload knows (flops.model, loss.reference, …). */

@@ -155,6 +155,11 @@ void device_stop(struct device *dev)
 	dev->standing = NULL;
 }
 
+int device_accepts(struct device *dev, enum dtype type, bool tf32, struct tm_err *err)
+{
+	return dev->backend->accepts ? dev->backend->accepts(dev, type, tf32, err) : 0;
+}
+
 struct mem_driver *device_driver(struct device *dev, struct tm_err *err)
 {
 	return dev->backend->driver(dev, err);
@@ -169,6 +174,8 @@ static void check_size(const char *what, const struct tensor *t, uint64_t bytes)
 int device_upload(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err)
 {
 	check_size("upload", dst, bytes);
+	if (dev->launched)
+		return 0;
 	return dev->backend->upload(dev, dst, src, bytes, err);
 }
 
@@ -243,7 +250,7 @@ static void call_end(struct device *dev, enum device_op op, const struct call *c
 {
 	struct op_account *account = &dev->account[op][device_phase_index(dev->phase)];
 
-	if (dev->backend->computes)           /* else the backend has added its estimate */
+	if (dev->backend->computes && !dev->launched)   /* else the backend has added its estimate, or nothing was done */
 		account->time_ns += tm_mono_ns() - call->start_ns;
 	account->blas_ns += (dev->blas_sum_ns - call->blas_start_ns) / dev->threads;
 	account->calls++;
@@ -276,7 +283,7 @@ static void mutate(struct device *dev, enum device_op op, const void *a)
 {
 	const struct tensor *out;
 
-	if (op != mutant || !dev->backend->computes)
+	if (op != mutant || !dev->backend->computes || dev->launched)
 		return;
 	switch (op) {
 	case OP_embed_bwd: out = ((const struct op_embed_bwd *)a)->dwte; break;
@@ -326,7 +333,7 @@ int op_##name(struct device *dev, const struct op_##name *a, struct tm_err *err)
 	rc = call_begin(dev, OP_##name, dev->workspaces->name ? dev->workspaces->name(a) : 0, &call, err); \
 	if (rc) \
 		return rc; \
-	rc = ops->name(dev, a, call_workspace(&call), err); \
+	rc = dev->launched ? 0 : ops->name(dev, a, call_workspace(&call), err); \
 	op_cost_##name(a, &flops, &bytes); \
 	call_end(dev, OP_##name, &call, flops, bytes); \
 	mutate(dev, OP_##name, a); \

@@ -13,7 +13,7 @@
 
 struct device;
 
-#define DEVICE_VERSION 3
+#define DEVICE_VERSION 4
 
 /* What a backend fills in: for each operation a function that computes it (ws: its workspace, NULL if it asked for none). */
 struct device_table {
@@ -35,6 +35,7 @@ struct device_workspaces {
 #undef X
 	/* One block for the whole run, allocated by device_start: what a library wants for its matrix products, whatever it chooses. */
 	uint64_t standing_bytes;
+	bool records;                     /* it has graphs (device_graphs) */
 	/*
 	 * Whether flash attention can be had for these: NULL, or the reason as half
 	 * a sentence with what to choose instead. Member absent: always.
@@ -63,7 +64,7 @@ struct device_graph;
  * end operations and uploads are recorded and not run; downloads and sync are
  * refused. Uploads of the recording become numbered slots, in order, which
  * `feed` fills anew before a launch. Addresses are those of the recording:
- * the caller sees to it that the allocator keeps the memory.
+ * the caller sees to it that the allocator keeps the memory (train/launch.h).
  */
 struct device_graphs {
 	int (*begin)(struct device *dev, struct tm_err *err);
@@ -161,6 +162,11 @@ struct device {
 	void *priv;                       /* the backend's */
 	int threads;
 	const char *phase;                /* set by device_set_phase */
+	/*
+	 * Operations and uploads are not carried out, since a recording of them was
+	 * launched; all else, their workspaces and accounts, is as ever.
+	 */
+	bool launched;
 	int64_t blas_sum_ns;              /* summed over threads; the backend adds to it atomically */
 	struct op_account account[DEVICE_OP_N][DEVICE_PHASE_N];   /* by device_phase_index */
 };
@@ -193,9 +199,12 @@ void device_close(struct device *dev);
 int device_start(struct device *dev, struct tm_err *err);
 void device_stop(struct device *dev);
 
+/* Whether numbers of this type can be computed with (tf32: and so multiplied); TM_EENV with the alternatives. */
+int device_accepts(struct device *dev, enum dtype type, bool tf32, struct tm_err *err);
+
 /* A new memory driver of this device, for mem_new; NULL on failure. */
 struct mem_driver *device_driver(struct device *dev, struct tm_err *err);
-/* Between host memory and a tensor; `bytes` must be the tensor's size. Both wait until it is done. */
+/* Between host memory and a tensor; `bytes` must be the tensor's size. When it returns, src may be changed, or dst read. */
 int device_upload(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err);
 int device_download(struct device *dev, void *dst, const struct tensor *src, uint64_t bytes, struct tm_err *err);
 int device_sync(struct device *dev, struct tm_err *err);

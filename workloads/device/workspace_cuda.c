@@ -12,6 +12,9 @@
 #include "device/workspace_flash.h"
 
 #define GEMM_WORKSPACE_BYTES (32ull << 20)
+/* Behind it, what a recorded step reads anew each time (kernel_live); a granule of every allocator. */
+#define LIVE_BYTES 512
+_Static_assert(sizeof(struct kernel_live) <= LIVE_BYTES, "what changes between launches fits");
 
 static uint64_t max_of(uint64_t a, uint64_t b)
 {
@@ -107,5 +110,6 @@ const struct device_workspaces device_workspaces_cuda = {
 	.adamw_all = adamw_all,
 	.sgd = sgd,
 	.no_flash = flash_cuda_refuses,
-	.standing_bytes = GEMM_WORKSPACE_BYTES,
+	.standing_bytes = GEMM_WORKSPACE_BYTES + LIVE_BYTES,
+	.records = true,
 };

@@ -78,51 +78,83 @@ int batch_fill(struct host_batch *h, const struct train_opts *o, const struct da
 	return 0;
 }
 
-static int upload(struct device *dev, struct tensor *t, const char *name, const int32_t *from, int64_t rows,
-		  int64_t cols, struct tm_err *err)
-{
-	int rc = cols ? tensor_new(dev->mem, t, MEM_INPUT, name, DT_I32, err, 2, rows, cols)
-		      : tensor_new(dev->mem, t, MEM_INPUT, name, DT_I32, err, 1, rows);
-
-	return rc ? rc : device_upload(dev, t, from, tensor_bytes(t), err);
-}
+/* What of the samples one tensor takes; cols 0: a vector of rows. */
+struct part {
+	struct tensor *to;
+	const char *name;
+	const int32_t *from;              /* NULL on a device that computes nothing */
+	int64_t rows, cols;
+};
+#define PARTS_MAX 5
 
 /* The n-th part of an array; nothing of nothing. */
-static const int32_t *part(const int32_t *all, int64_t n, int64_t size)
+static const int32_t *slice(const int32_t *all, int64_t n, int64_t size)
 {
 	return all ? all + n * size : NULL;
 }
 
-/* The chosen rows and their targets, instead of all targets. */
-static int upload_chosen(const struct host_batch *h, const struct train_opts *o, struct device *dev,
-			 const int32_t *targets, struct model_batch *b, struct tm_err *err)
+/*
+ * The parts of a micro-batch in the order of their uploads. Chosen rows and
+ * their targets, in place of all targets, are put together here, where the
+ * micro-batch before had its own.
+ */
+static size_t parts_of(const struct host_batch *h, const struct train_opts *o, int64_t micro, struct model_batch *b,
+		       struct part out[PARTS_MAX])
 {
-	int64_t n = o->batch * data_slots(h->seq);
-	int rc;
+	int64_t B = o->batch, T = h->seq, chosen = B * data_slots(T);
+	const int32_t *targets = slice(h->targets, micro, B * T);
+	size_t n = 0;
 
-	if (h->drawn)
-		data_rows(targets, o->batch, h->seq, h->rows, h->row_targets);
-	rc = upload(dev, &b->rows, "rows", h->rows, n, 0, err);
-	return rc ? rc : upload(dev, &b->targets, "targets", h->row_targets, n, 0, err);
+	out[n++] = (struct part){ &b->ids, "ids", slice(h->ids, micro, B * T), B, T };
+	if (train_masked_only(o)) {
+		if (h->drawn)
+			data_rows(targets, B, T, h->rows, h->row_targets);
+		out[n++] = (struct part){ &b->rows, "rows", h->rows, chosen, 0 };
+		out[n++] = (struct part){ &b->targets, "targets", h->row_targets, chosen, 0 };
+	} else {
+		out[n++] = (struct part){ &b->targets, "targets", targets, B, T };
+	}
+	if (h->bert)
+		out[n++] = (struct part){ &b->types, "types", h->types, B, T };
+	if (train_random_lengths(o))
+		out[n++] = (struct part){ &b->lengths, "lengths", slice(h->lengths, micro, B), B, 0 };
+	return n;
+}
+
+static int upload(struct device *dev, const struct part *p, struct tm_err *err)
+{
+	int rc = p->cols ? tensor_new(dev->mem, p->to, MEM_INPUT, p->name, DT_I32, err, 2, p->rows, p->cols)
+			 : tensor_new(dev->mem, p->to, MEM_INPUT, p->name, DT_I32, err, 1, p->rows);
+
+	return rc ? rc : device_upload(dev, p->to, p->from, tensor_bytes(p->to), err);
 }
 
 int batch_upload(const struct host_batch *h, const struct train_opts *o, struct device *dev, int64_t micro,
 		 struct model_batch *b, struct tm_err *err)
 {
-	int64_t B = o->batch, T = h->seq;
-	const int32_t *targets = part(h->targets, micro, B * T);
-	int rc;
+	struct part part[PARTS_MAX];
+	size_t n = parts_of(h, o, micro, b, part);
+	int rc = 0;
 
 	mem_set_op(dev->mem, "input");
-	rc = upload(dev, &b->ids, "ids", part(h->ids, micro, B * T), B, T, err);
-	if (!rc && train_masked_only(o))
-		rc = upload_chosen(h, o, dev, targets, b, err);
-	else if (!rc)
-		rc = upload(dev, &b->targets, "targets", targets, B, T, err);
-	if (!rc && h->bert)
-		rc = upload(dev, &b->types, "types", h->types, B, T, err);
-	if (!rc && train_random_lengths(o))
-		rc = upload(dev, &b->lengths, "lengths", part(h->lengths, micro, B), B, 0, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = upload(dev, &part[i], err);
+	return rc;
+}
+
+int batch_feed(const struct host_batch *h, const struct train_opts *o, struct device *dev, int64_t micro,
+	       struct device_graph *graph, size_t *slot, struct tm_err *err)
+{
+	struct model_batch none = { 0 };
+	struct part part[PARTS_MAX];
+	size_t n = parts_of(h, o, micro, &none, part);
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		uint64_t bytes = (uint64_t)(part[i].rows * (part[i].cols ? part[i].cols : 1)) * sizeof(int32_t);
+
+		rc = dev->backend->graphs->feed(dev, graph, (*slot)++, part[i].from, bytes, err);
+	}
 	return rc;
 }
 

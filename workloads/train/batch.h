@@ -21,6 +21,10 @@ int batch_fill(struct host_batch *h, const struct train_opts *o, const struct da
 int batch_upload(const struct host_batch *h, const struct train_opts *o, struct device *dev, int64_t micro,
 		 struct model_batch *b, struct tm_err *err);
 
+/* The same uploads, in their order, into the slots of a recorded step from *slot on, which is moved behind them. */
+int batch_feed(const struct host_batch *h, const struct train_opts *o, struct device *dev, int64_t micro,
+	       struct device_graph *graph, size_t *slot, struct tm_err *err);
+
 /*
  * Model FLOPs of the step as it stands in h: model_flops_per_token over its real
  * tokens, attention over each sample's own length. Where only chosen positions

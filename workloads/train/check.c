@@ -202,6 +202,43 @@ int train_check(const struct train_opts *o, enum model_kind kind, const char **b
 
 /* ---- the device --------------------------------------------------------------------------- */
 
+/* What launch graph does not go with, whatever the device. */
+static int check_recorded(const struct train_opts *o, const char **bad, struct tm_err *err)
+{
+	if (train_workload_varies(o)) {
+		tm_fail(err, TM_EINVALID, "launch graph: a recorded step has one length, but seq is drawn anew in each; expected one seq, "
+			"or launch eager");
+		return model_blame(bad, "launch");
+	}
+	if (o->gradients) {
+		tm_fail(err, TM_EINVALID, "launch graph: gradients are read back in the middle of a step, which a recorded one has not; "
+			"expected gradients false, or launch eager");
+		return model_blame(bad, "launch");
+	}
+	return 0;
+}
+
+static int check_launch(const struct train_opts *o, const struct device_workspaces *device, const char **bad, struct tm_err *err)
+{
+	if (strcmp(o->launch, "graph"))
+		return 0;
+	if (!device->records) {
+		tm_fail(err, TM_EINVALID, "launch graph: this device carries out each operation as it comes and has nothing to record; "
+			"expected launch eager, or device cuda");
+		return model_blame(bad, "launch");
+	}
+	return check_recorded(o, bad, err);
+}
+
+int train_check_allocator(const struct train_opts *o, const char *allocator, const char **bad, struct tm_err *err)
+{
+	if (strcmp(o->launch, "graph") || !strcmp(allocator, "caching"))
+		return 0;
+	tm_fail(err, TM_EINVALID, "launch graph: a recorded step keeps its addresses, and allocator %.40s gives them back to the driver; "
+		"expected allocator caching, or launch eager", allocator);
+	return model_blame(bad, "launch");
+}
+
 int train_check_device(const struct train_opts *o, enum model_kind kind, const struct device_workspaces *device, const char **bad,
 		       struct tm_err *err)
 {

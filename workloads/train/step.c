@@ -8,7 +8,8 @@
  *         come back last, the only read of a step
  *
  * Gradients are of the mean over all counted targets of the step, whatever
- * the number of micro-batches. Whether an fp16 step overflowed is decided on
+ * the number of micro-batches. How the device gets all this: launch.h.
+ * Whether an fp16 step overflowed is decided on
  * the device, so no step waits in the middle; the host learns of it at the end.
  */
 #include "train/train.h"
@@ -17,6 +18,7 @@
 #include "base/mem.h"
 #include "train/batch.h"
 #include "train/data.h"
+#include "train/launch.h"
 #include "train/optim.h"
 #include "train/scale.h"
 #include "train/watch.h"
@@ -53,6 +55,8 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 		rc = train_method(o, &t->cfg, &how, NULL, err);
 	if (!rc)
 		rc = train_check_device(o, kind, dev->workspaces, NULL, err);
+	if (!rc)
+		rc = device_accepts(dev, how.types.type, how.types.tf32, err);
 	if (!rc && computes)
 		rc = data_new(o->data, &t->cfg, param_drawn_max(&o->seq), train_random_lengths(o), seed, &t->data, err);
 	if (rc)
@@ -69,6 +73,7 @@ int trainer_new(const struct train_opts *o, enum model_kind kind, struct device 
 		goto out;
 	t->losses = tm_xcalloc((size_t)o->accum, sizeof *t->losses);
 	t->watch = watch_new(o, t->model);
+	launch_init(&t->launch, o);
 out:
 	if (rc) {
 		trainer_free(t);
@@ -92,6 +97,7 @@ void trainer_free(struct trainer *t)
 	if (!t)
 		return;
 	trainer_drop_step(t);
+	launch_fini(&t->launch, t->dev);
 	watch_free(t->watch);
 	scale_drop(&t->scale, t->dev);
 	model_free(t->model);
@@ -104,10 +110,15 @@ void trainer_free(struct trainer *t)
 
 /* ---- gradients ---------------------------------------------------------------- */
 
+float train_loss_scale(const struct trainer *t)
+{
+	return (float)(1.0 / (double)t->host.counted);
+}
+
 static int micro_batch(struct trainer *t, int64_t step, int64_t micro, struct tm_err *err)
 {
 	struct model_batch b = {
-		.batch = t->opts.batch, .seq = t->host.seq, .loss_scale = (float)(1.0 / (double)t->host.counted),
+		.batch = t->opts.batch, .seq = t->host.seq, .loss_scale = train_loss_scale(t),
 		.scale_by = tensor_here(&t->scale.state) ? &t->scale.state : NULL,
 		.step = (uint32_t)step, .micro = (uint32_t)micro,
 	};
@@ -123,13 +134,22 @@ static int micro_batch(struct trainer *t, int64_t step, int64_t micro, struct tm
 	return rc;
 }
 
+static int micro_batches(struct trainer *t, int64_t i, struct tm_err *err)
+{
+	int rc = 0;
+
+	for (int64_t a = 0; a < t->opts.accum && !rc; a++)
+		rc = micro_batch(t, i, a, err);
+	return rc;
+}
+
 int trainer_gradients(struct trainer *t, int64_t i, int64_t *counted, struct tm_err *err)
 {
 	int rc = batch_fill(&t->host, &t->opts, t->data, t->seed, i, err);
 
 	*counted = t->host.counted;
-	for (int64_t a = 0; a < t->opts.accum && !rc; a++)
-		rc = micro_batch(t, i, a, err);
+	if (!rc)
+		rc = micro_batches(t, i, err);
 	if (rc)
 		trainer_drop_step(t);
 	return rc;
@@ -181,10 +201,11 @@ int trainer_loss_sum(struct trainer *t, double *sum, struct tm_err *err)
 
 	*sum = 0;
 	for (int64_t a = 0; a < t->opts.accum && !rc; a++) {
-		size_t n = (size_t)tensor_n(&t->losses[a]);
+		struct tensor losses = launch_result(t, a);
+		size_t n = (size_t)tensor_n(&losses);
 		float *host = tm_xmalloc(n * sizeof *host);
 
-		rc = device_download(t->dev, host, &t->losses[a], n * sizeof *host, err);
+		rc = device_download(t->dev, host, &losses, n * sizeof *host, err);
 		for (size_t i = 0; i < n && !rc; i++)
 			*sum += (double)host[i];
 		free(host);
@@ -218,12 +239,13 @@ static int read_back(struct trainer *t, int64_t i, struct train_result *out, str
 {
 	size_t n = t->model->param_n;
 	float *squares = tensor_here(&t->squares) ? tm_xcalloc(n, sizeof *squares) : NULL;
+	struct tensor from = launch_result(t, t->opts.accum);
 	bool at_floor = false;
 	double sum;
 	int rc = trainer_loss_sum(t, &sum, err);
 
 	if (!rc && squares)
-		rc = device_download(t->dev, squares, &t->squares, n * sizeof *squares, err);
+		rc = device_download(t->dev, squares, &from, n * sizeof *squares, err);
 	if (!rc && train_scaled(&t->opts))
 		rc = scale_read(&t->scale, t->dev, &out->skipped, &at_floor, err);
 	if (rc)
@@ -240,26 +262,37 @@ out:
 	return rc;
 }
 
-int trainer_step(struct trainer *t, int64_t i, struct train_result *out, struct tm_err *err)
+/* All operations of a step whose samples are there. */
+static int carry_out(struct trainer *t, int64_t i, struct train_result *out, struct tm_err *err)
 {
 	bool computes = t->dev->backend->computes, look = watch_first(t->watch);
-	int64_t counted;
-	int rc;
+	int rc = micro_batches(t, i, err);
 
-	if (tm_fault(TM_FAULT_REPLAY))
-		t->model->test_replay_shift = 1;
-	*out = (struct train_result){ .samples = t->opts.accum * t->opts.batch, .scale = (double)t->scale.value };
-	rc = trainer_gradients(t, i, &counted, err);
-	out->tokens = t->host.tokens;
-	out->flops = batch_flops(&t->host, &t->opts, &t->cfg);
 	if (!rc)
 		rc = spoil(t, i, err);
 	if (!rc && t->opts.gradients && computes)
 		rc = hash_gradients(t, out->grad_hash, err);
 	if (!rc && computes)
 		rc = watch_before(t->watch, t->model, err);
+	return rc ? rc : optim_update(&t->optim, t->model, &t->scale, i, t->updates + 1, look, &t->squares, err);
+}
+
+int trainer_step(struct trainer *t, int64_t i, struct train_result *out, struct tm_err *err)
+{
+	bool computes = t->dev->backend->computes;
+	int rc;
+
+	if (tm_fault(TM_FAULT_REPLAY))
+		t->model->test_replay_shift = 1;
+	*out = (struct train_result){ .samples = t->opts.accum * t->opts.batch, .scale = (double)t->scale.value };
+	rc = batch_fill(&t->host, &t->opts, t->data, t->seed, i, err);
+	out->tokens = t->host.tokens;
+	out->flops = batch_flops(&t->host, &t->opts, &t->cfg);
 	if (!rc)
-		rc = optim_update(&t->optim, t->model, &t->scale, i, t->updates + 1, look, &t->squares, err);
+		rc = launch_begin(t, i, err);
+	if (rc)
+		return rc;
+	rc = launch_end(t, i, carry_out(t, i, out, err), err);
 	mem_set_op(t->dev->mem, "loss.read");
 	if (!rc && computes)
 		rc = read_back(t, i, out, err);

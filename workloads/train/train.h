@@ -19,7 +19,7 @@ struct train_opts {
 	int64_t batch, accum;             /* samples a micro-batch, micro-batches a step */
 	struct param_drawn seq;           /* tokens a sample */
 	const char *data, *lengths, *mlm_positions;
-	const char *precision, *attention, *checkpoint, *loss;
+	const char *precision, *attention, *checkpoint, *loss, *launch;
 	const char *optimizer, *optimizer_state, *master;
 	double lr, beta1, beta2, eps, momentum, weight_decay, clip;
 	int64_t loss_scale, loss_scale_every;
@@ -74,6 +74,9 @@ struct train_opts {
 						"every:int", "budget:size", NULL }), \
 	TRAIN_CHOICE(loss, "full", "full: the logits of all positions at once; chunked:N: in N pieces, one after the other", \
 		     "full", "chunked:int"), \
+	PARAM(train_opts, launch, .type = PARAM_CHOICE, .def = "eager", .same_numbers = true, \
+	      .help = "eager: operation by operation; graph: the whole step recorded once and launched again (device cuda)", \
+	      .choices = (const char *const[]){ "eager", "graph", NULL }), \
 	TRAIN_CHOICE(optimizer, "adamw", "adamw: two moments, decoupled decay of matrices; sgd: one moment with momentum, else none", \
 		     "adamw", "sgd"), \
 	TRAIN_REAL(momentum, "0", 0, 0.9999999, "of sgd; 0: no moment"), \
@@ -110,6 +113,8 @@ int train_check(const struct train_opts *opts, enum model_kind kind, const char 
 /* And what the device that is to carry it out does not have. TM_EINVALID with the alternatives, and *bad. */
 int train_check_device(const struct train_opts *opts, enum model_kind kind, const struct device_workspaces *device, const char **bad,
 		       struct tm_err *err);
+/* Nor does every allocator do for what was chosen. TM_EINVALID with the alternatives, and *bad. */
+int train_check_allocator(const struct train_opts *opts, const char *allocator, const char **bad, struct tm_err *err);
 
 /* An update's numbers, from the options (optim.h). */
 struct optim {
@@ -142,6 +147,17 @@ struct host_batch {
 
 struct watch;
 
+/* How a step gets to the device (launch.h). */
+enum launch_mode { LAUNCH_EAGER, LAUNCH_RECORD, LAUNCH_AGAIN };
+struct launch {
+	bool graph;
+	enum launch_mode mode;            /* of the step that is under way */
+	int64_t steps;                    /* gone through */
+	struct device_graph *recorded;    /* NULL: none yet */
+	uint64_t digest, driver_frees;    /* of the recorded step; before this one */
+	struct mem_block *result;         /* accum + 1, of which only the address counts */
+};
+
 struct trainer {
 	struct train_opts opts;           /* strings owned by the caller */
 	struct model_config cfg;
@@ -151,6 +167,7 @@ struct trainer {
 	struct optim optim;
 	struct loss_scale scale;
 	struct watch *watch;
+	struct launch launch;
 	uint64_t seed;
 	int64_t updates;                  /* that were taken */
 	struct host_batch host;
@@ -189,6 +206,8 @@ int trainer_step(struct trainer *t, int64_t i, struct train_result *out, struct 
  * gradients.
  */
 int trainer_gradients(struct trainer *t, int64_t i, int64_t *counted, struct tm_err *err);
+/* What a micro-batch multiplies its sum of losses by, before any loss scale: the mean over the step's counted targets. */
+float train_loss_scale(const struct trainer *t);
 /* Sum of the losses that stay, nats, in double and in order. Waits for the device. */
 int trainer_loss_sum(struct trainer *t, double *sum, struct tm_err *err);
 void trainer_drop_step(struct trainer *t);
@@ -197,6 +216,7 @@ void trainer_drop_step(struct trainer *t);
 int train_workload_init(struct run *run, enum model_kind kind, struct tm_err *err);
 int train_workload_step(struct run *run, int64_t i, struct step_result *out, struct tm_err *err);
 bool train_workload_varies(const void *opts);
+int train_workload_check_allocator(const void *opts, const char *allocator, const char **bad, struct tm_err *err);
 int train_workload_metrics(struct run *run, json_t *metrics, struct tm_err *err);
 void train_workload_fini(struct run *run);
 

@@ -20,11 +20,18 @@ static void note_determinism(struct run *run)
 	event_send(run->events, "note", body);
 }
 
+int train_workload_check_allocator(const void *opts, const char *allocator, const char **bad, struct tm_err *err)
+{
+	return train_check_allocator(opts, allocator, bad, err);
+}
+
 int train_workload_init(struct run *run, enum model_kind kind, struct tm_err *err)
 {
-	struct trainer *t;
-	int rc = trainer_new(run->opts, kind, run->dev, (uint64_t)run->job->seed, &t, err);
+	struct trainer *t = NULL;
+	int rc = train_check_allocator(run->opts, run->job->allocator, NULL, err);
 
+	if (!rc)
+		rc = trainer_new(run->opts, kind, run->dev, (uint64_t)run->job->seed, &t, err);
 	run->self = t;
 	if (!rc)
 		note_determinism(run);

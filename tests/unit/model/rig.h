@@ -89,7 +89,7 @@ static inline struct train_opts rig_opts(enum model_kind kind)
 	return (struct train_opts){
 		.model = kind == MODEL_GPT ? "gpt-tiny" : "bert-tiny",
 		.batch = 2, .seq = rig_seq(64), .accum = 1, .data = "synthetic", .lengths = "full", .mlm_positions = "all",
-		.precision = "fp32", .attention = "materialised", .checkpoint = "none", .loss = "full",
+		.precision = "fp32", .attention = "materialised", .checkpoint = "none", .loss = "full", .launch = "eager",
 		.optimizer = "adamw", .optimizer_state = "fp32", .master = "fp32",
 		.loss_scale = TRAIN_SCALE_DEFAULT, .loss_scale_every = TRAIN_SCALE_EVERY, .deterministic = true,
 		.lr = kind == MODEL_GPT ? 3e-4 : 1e-4, .beta1 = 0.9,

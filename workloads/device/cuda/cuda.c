@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "device/cuda/gemm.h"
+#include "device/cuda/graph.h"
 #include "device/cuda/reasons.h"
 #include "device/cuda/staging.h"
 
@@ -80,6 +81,7 @@ static void cuda_close(struct device *dev)
 
 	if (!c)
 		return;
+	cuda_graph_abandon(dev);
 	if (cuda_flash_free)
 		cuda_flash_free(c->flash);
 	if (c->gemms)
@@ -124,16 +126,27 @@ static int cuda_open(struct device *dev, const char *arg, int threads, struct tm
 
 static int cuda_upload(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err)
 {
-	return cuda_staging_up(cuda_of(dev), tensor_data(dst), src, bytes, err);
+	struct cuda *c = cuda_of(dev);
+
+	return (c->recording ? cuda_graph_upload : cuda_staging_up)(c, tensor_data(dst), src, bytes, err);
+}
+
+static int in_recording(const char *what, struct tm_err *err)
+{
+	return tm_fail(err, TM_EINVALID, "%s in the middle of a step that is being recorded; launch eager allows it", what);
 }
 
 static int cuda_download(struct device *dev, void *dst, const struct tensor *src, uint64_t bytes, struct tm_err *err)
 {
+	if (cuda_of(dev)->recording)
+		return in_recording("numbers are read back", err);
 	return cuda_staging_down(cuda_of(dev), dst, tensor_data(src), bytes, err);
 }
 
 static int cuda_sync(struct device *dev, struct tm_err *err)
 {
+	if (cuda_of(dev)->recording)
+		return in_recording("the card is waited for", err);
 	return cuda_check(cudaStreamSynchronize(cuda_of(dev)->stream), "waiting for the card", err);
 }
 
@@ -236,6 +249,15 @@ static const struct device_table cuda_ops = {
 #undef X
 };
 
+static const struct device_graphs cuda_graphs = {
+	.begin = cuda_graph_begin,
+	.end = cuda_graph_end,
+	.abandon = cuda_graph_abandon,
+	.feed = cuda_graph_feed,
+	.launch = cuda_graph_launch,
+	.drop = cuda_graph_drop,
+};
+
 const struct device_backend device_cuda = {
 	.version = DEVICE_VERSION,
 	.name = "cuda",
@@ -250,6 +272,7 @@ const struct device_backend device_cuda = {
 	.sync = cuda_sync,
 	.computes = true,
 	.accepts = cuda_accepts,
+	.graphs = &cuda_graphs,
 	.facts = cuda_facts,
 	.tuning = &cuda_tuning,
 };

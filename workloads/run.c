@@ -171,6 +171,8 @@ static void say_hello(const struct run *run)
 	set_text(body, "describe", run->job->describe);
 	set_text(body, "device", run->job->device);
 	json_object_set_new(body, "threads", json_integer(run->dev ? run->dev->threads : run->job->threads));
+	if (run->dev && run->dev->backend->facts)
+		json_object_set_new(body, "facts", run->dev->backend->facts(run->dev));
 	event_send(run->events, "hello", body);
 }
 

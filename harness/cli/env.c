@@ -9,6 +9,20 @@
 
 extern const struct command command_env;
 
+static void rows(const json_t *v, const char *prefix, struct table *t);
+
+/* Cards, processes: "gpus.0.name". */
+static void numbered(const json_t *list, const char *name, struct table *t)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		struct tm_str prefix = TM_STR_INIT;
+
+		tm_str_addf(&prefix, "%s.%zu", name, i);
+		rows(json_array_get(list, i), prefix.s, t);
+		tm_str_free(&prefix);
+	}
+}
+
 static void rows(const json_t *v, const char *prefix, struct table *t)
 {
 	const char *key;
@@ -20,6 +34,8 @@ static void rows(const json_t *v, const char *prefix, struct table *t)
 		tm_str_addf(&name, "%s%s%s", prefix, *prefix ? "." : "", key);
 		if (json_is_object(member)) {
 			rows(member, name.s, t);
+		} else if (json_is_object(json_array_get(member, 0))) {
+			numbered(member, name.s, t);
 		} else {
 			if (json_is_string(member))
 				tm_str_add(&value, json_string_value(member));
@@ -47,6 +63,7 @@ static int env_main(struct cli *cli, int argc, char **argv)
 		return tm_fail(&cli->err, TM_EUSAGE, "env takes no arguments, but got %s", argv[1]);
 	run_env_read(&env);
 	if (cli->format == CLI_JSON || cli->format == CLI_JSONL) {
+		json_object_set(env.json, "now", env.now);
 		tm_json_canonical(env.json, &out);
 		tm_str_addc(&out, '\n');
 	} else {
@@ -55,6 +72,7 @@ static int env_main(struct cli *cli, int argc, char **argv)
 		table_column(t, "field", TABLE_TEXT);
 		table_column(t, "value", TABLE_TEXT);
 		rows(env.json, "", t);
+		rows(env.now, "now", t);
 		table_print(t, cli->format, 0, &out);
 		table_free(t);
 		if (cli->format == CLI_TABLE)

@@ -59,6 +59,8 @@ static bool read_events(struct state *s, size_t n)
 			snprintf(a->violation, sizeof a->violation, "%s", err.text);
 			stop(s, STOP_VIOLATION, GUARD_TERM);
 		}
+		if (s->opt->news)
+			s->opt->news(s->opt->arg, &a->collect);
 	}
 	return true;
 }

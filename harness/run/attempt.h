@@ -23,6 +23,8 @@ struct attempt_options {
 	/* Called about every tick_us (0: never) with the state so far. */
 	int64_t tick_us;
 	void (*tick)(void *arg, const struct collect *c);
+	/* Called as soon as events have come; may be NULL. */
+	void (*news)(void *arg, const struct collect *c);
 	void *arg;
 };
 

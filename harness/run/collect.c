@@ -45,6 +45,7 @@ void collect_free(struct collect *c)
 	json_decref(c->oom);
 	json_decref(c->fail);
 	json_decref(c->refused);
+	json_decref(c->facts);
 	memset(c, 0, sizeof *c);
 }
 
@@ -333,6 +334,8 @@ int collect_event(void *arg, const struct event *ev, struct tm_err *err)
 		keep_whole(&c->fail, ev);
 	else if (!strcmp(kind, "refused"))
 		keep_whole(&c->refused, ev);
+	else if (!strcmp(kind, "hello") && !c->facts)
+		c->facts = json_incref(json_object_get(ev->body, "facts"));
 	else if (!strcmp(kind, "mem") || !strcmp(kind, "peak"))
 		if (check_memory(kind, ev->body, err))
 			return TM_EINVALID;

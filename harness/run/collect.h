@@ -42,6 +42,7 @@ struct collect {
 	struct store_event *events;       /* their texts are owned */
 	size_t event_n, event_cap, event_bytes, dropped_n;
 	json_t *result, *oom, *fail, *refused;   /* the whole event, or NULL */
+	json_t *facts;                    /* of `hello`: what the device says of itself, or NULL */
 
 	/* where it is */
 	char phase[40], last_kind[40];

@@ -3,9 +3,13 @@
  * is what people compare; `class_key` holds the few fields that decide
  * whether two results may be compared at all. Kernel, distribution and host
  * name are not in it: an upgrade must show as a change in one history, not
- * begin another.
+ * begin another. Of cards the class has kind, memory, power limit and MIG, and
+ * not the driver.
  */
 #include "run/run.h"
+
+#include "card/cards.h"
+#include "card/visible.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -148,33 +152,90 @@ static void read_system(struct run_env *env)
 	free(release);
 }
 
+/* As CUDA programs number them: the index of each in `gpus`, or what an instance is called. */
+static json_t *visible_json(const struct cards *c)
+{
+	json_t *list = json_array();
+	struct card_visible v;
+
+	card_visible_here(c, &v);
+	for (size_t i = 0; i < v.n; i++)
+		json_array_append_new(list, v.v[i].instance < 0 ? json_integer(c->v[v.v[i].card].index) :
+				      json_string(card_place_uuid(c, v.v[i])));
+	return list;
+}
+
+static void read_cards_now(const struct cards *c, json_t *now)
+{
+	char name[32];
+
+	set(now, "nvml", c->nvml ? NULL : c->why);
+	set(now, "cuda_visible_devices", getenv("CUDA_VISIBLE_DEVICES"));
+	if (getenv("CUDA_VISIBLE_DEVICES") && !*getenv("CUDA_VISIBLE_DEVICES"))
+		json_object_set_new(now, "cuda_visible_devices", json_string("empty: every card is hidden"));
+	if (c->n)
+		json_object_set_new(now, "cuda", visible_json(c));
+	for (size_t i = 0; i < c->n; i++) {
+		snprintf(name, sizeof name, "gpu%zu", i);
+		if (!*c->v[i].broken)
+			json_object_set_new(now, name, card_now_json(c, &c->v[i]));
+	}
+}
+
+static void read_cards(struct run_env *env, struct tm_str *class)
+{
+	struct cards c;
+
+	cards_read(&c);
+	json_object_set_new(env->json, "gpus", cards_json(&c));
+	set(env->json, "driver", c.driver);
+	if (c.cuda)
+		snprintf(env->cuda, sizeof env->cuda, "%d.%d", c.cuda / 1000, c.cuda % 1000 / 10);
+	set(env->json, "cuda", env->cuda);
+	snprintf(env->driver, sizeof env->driver, "%s", c.driver);
+	if (c.n) {
+		snprintf(env->gpu, sizeof env->gpu, "%s", c.v[0].name);
+		env->gpu_n = (int64_t)c.n;
+		env->gpu_mem = (int64_t)c.v[0].memory_bytes;
+	}
+	read_cards_now(&c, env->now);
+	cards_class(&c, class);
+	cards_free(&c);
+}
+
 void run_env_read(struct run_env *env)
 {
+	struct tm_str class = TM_STR_INIT;
 	int64_t memory;
 
 	memset(env, 0, sizeof *env);
 	env->json = json_object();
+	env->now = json_object();
 	read_system(env);
 	read_cpu(env);
 	memory = memory_bytes();
 	json_object_set_new(env->json, "memory_bytes", json_integer(memory));
-	json_object_set_new(env->json, "gpus", json_array());
+	read_cards(env, &class);
 	read_limits(env->json);
 	/* MemTotal differs by some megabytes between kernels of one machine: whole GiB */
-	snprintf(env->class_key, sizeof env->class_key, "cpu=%s;cores=%ld;memory=%lldGiB;gpus=none",
-		 env->cpu, sysconf(_SC_NPROCESSORS_ONLN), (long long)((memory + (1 << 29)) >> 30));
+	snprintf(env->class_key, sizeof env->class_key, "cpu=%s;cores=%ld;memory=%lldGiB;gpus=%.500s",
+		 env->cpu, sysconf(_SC_NPROCESSORS_ONLN), (long long)((memory + (1 << 29)) >> 30), class.s);
+	tm_str_free(&class);
 }
 
 void run_env_free(struct run_env *env)
 {
 	json_decref(env->json);
-	env->json = NULL;
+	json_decref(env->now);
+	env->json = env->now = NULL;
 }
 
 void run_env_to_store(const struct run_env *env, struct store_env *out)
 {
 	*out = (struct store_env){
 		.host = env->host, .cpu = env->cpu, .kernel = env->kernel,
+		.gpu = *env->gpu ? env->gpu : NULL, .driver = *env->driver ? env->driver : NULL,
+		.cuda = *env->cuda ? env->cuda : NULL, .gpu_n = env->gpu_n, .gpu_mem = env->gpu_mem,
 		.class_key = env->class_key, .json = env->json,
 	};
 }

@@ -63,6 +63,8 @@ static int take_reported(struct figures *f, const struct figures_input *in, stru
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is the plan's", name);
 		if (judge_computes(name))       /* a worker that reports one itself claims a speed */
 			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps", name);
+		if (!strcmp(name, "util.mfu") || !strcmp(name, "util.hfu"))
+			return tm_fail(err, TM_EINVALID, "the worker reports %s, which is computed from its steps and the card's peak", name);
 		if (json_number_value(v) < 0 && strncmp(name, "loss.", 5) && strcmp(name, "mem.fragmentation"))
 			return tm_fail(err, TM_EINVALID, "%s is negative", name);
 		/* no device has 2^63 bytes, no step does 2^200 of anything */

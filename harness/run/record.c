@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SERIES_MAX 5
+#define STEP_SERIES_MAX 5
+#define SERIES_MAX (STEP_SERIES_MAX + ONCARD_SERIES_MAX)
 
 /* Those that are not there as they are to be stored. */
 struct made { double *scale; int64_t *skipped; };
@@ -31,7 +32,7 @@ static void make_columns(const struct collect_steps *s, struct made *out)
 }
 
 /* Series keep every step, warm-up included; a NaN is a step without a loss or without a scale. */
-static size_t make_series(const struct collect_steps *s, const struct made *made, struct store_series out[SERIES_MAX])
+static size_t make_series(const struct collect_steps *s, const struct made *made, struct store_series out[STEP_SERIES_MAX])
 {
 	size_t n = 0;
 
@@ -78,20 +79,23 @@ static int write_result(struct store *store, const struct store_run_result *r, b
 }
 
 int record_run(struct store *store, int64_t run_id, const struct attempt *a, const struct outcome *o,
-	       const struct equals_verdict *v, const char *log, bool *stop, struct tm_err *err)
+	       const struct oncard_run *card, const struct equals_verdict *v, const char *log, bool *stop, struct tm_err *err)
 {
 	struct store_series series[SERIES_MAX];
+	size_t series_n;
 	struct made made;
 	bool ok = !strcmp(o->status, "ok");
 	int rc;
 
 	make_columns(&a->collect.steps, &made);
+	series_n = make_series(&a->collect.steps, &made, series);
+	series_n += oncard_series(card, series + series_n);
 	struct store_run_result r = {
 		.run_id = run_id, .status = o->status, .oom = o->oom, .cause = o->cause[0] ? o->cause : NULL,
 		.reason = o->reason[0] ? o->reason : NULL, .log = a->guarded.report.log_bytes ? log : NULL,
 		.has_exit = o->has_exit, .exit_code = o->exit_code, .has_signal = o->has_signal, .signal = o->signal,
 		.flags = o->flags, .values = o->figures.values, .value_n = ok ? o->figures.n : 0,
-		.series = series, .series_n = make_series(&a->collect.steps, &made, series),
+		.series = series, .series_n = series_n,
 		.ops = a->collect.ops, .op_n = a->collect.op_n,
 		.events = a->collect.events, .event_n = a->collect.event_n,
 		.withdrawn = v->withdrawn, .withdrawn_n = v->withdrawn_n,

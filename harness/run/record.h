@@ -3,6 +3,7 @@
 #define TM_RUN_RECORD_H
 
 #include "equals.h"
+#include "oncard.h"
 #include "outcome.h"
 
 #include "store/store.h"
@@ -14,6 +15,6 @@
  * end. Returns 0 or TM_ESTORE; TM_EENV if the sweep was taken over.
  */
 int record_run(struct store *store, int64_t run_id, const struct attempt *a, const struct outcome *o,
-	       const struct equals_verdict *v, const char *log, bool *stop, struct tm_err *err);
+	       const struct oncard_run *card, const struct equals_verdict *v, const char *log, bool *stop, struct tm_err *err);
 
 #endif

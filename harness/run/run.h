@@ -50,8 +50,15 @@ int run_resume(const struct run_request *req, const char *uuid, struct run_summa
 
 /* ---- the machine (env.c) ------------------------------------------------ */
 
-struct run_env { json_t *json; char class_key[512]; char host[64], cpu[128], kernel[128]; };
-/* Every field read from /proc and uname; cards come with their device's file later. */
+struct run_env {
+	json_t *json;                     /* the fingerprint: nothing that moves by itself */
+	json_t *now;                      /* clocks, power, users of the cards at this moment, and why there are none; not stored */
+	char class_key[768];
+	char host[64], cpu[128], kernel[128];
+	char gpu[96], driver[80], cuda[16];     /* the first card's name; "" without */
+	int64_t gpu_n, gpu_mem;
+};
+/* Every field read from /proc, uname and NVML. */
 void run_env_read(struct run_env *env);
 void run_env_free(struct run_env *env);
 void run_env_to_store(const struct run_env *env, struct store_env *out);

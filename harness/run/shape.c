@@ -19,6 +19,7 @@ enum type {
 	NUMBERS_BY,       /* object of NUMBER */
 	LISTS_BY,         /* object of arrays of AMOUNT */
 	LIST,             /* any array */
+	OBJECT,           /* any object */
 };
 
 static const char *const type_name[] = {
@@ -28,6 +29,7 @@ static const char *const type_name[] = {
 	[SCALES] = "a list of numbers, none negative, and nulls",
 	[AMOUNTS_BY] = "an object of numbers, none negative", [NUMBERS_BY] = "an object of numbers",
 	[LISTS_BY] = "an object of lists of numbers, none negative", [LIST] = "a list",
+	[OBJECT] = "an object",
 };
 
 struct member {
@@ -43,7 +45,8 @@ static const struct shape {
 	struct member members[MEMBERS_MAX];
 } shapes[] = {
 	{ "hello", { { "v", COUNT, true }, { "pid", COUNT, false }, { "workload", TEXT, false },
-		     { "describe", TEXT, false }, { "device", TEXT, false }, { "threads", COUNT, false } } },
+		     { "describe", TEXT, false }, { "device", TEXT, false }, { "threads", COUNT, false },
+		     { "facts", OBJECT, false } } },
 	{ "phase", { { "name", TEXT, true }, { "at", TEXT, true }, { "us", COUNT, false } } },
 	{ "beat", { { "step", STEP, true } } },
 	{ "steps", { { "i0", COUNT, true }, { "us", COUNTS, true }, { "phase", TEXT, false }, { "tokens", COUNTS, false },
@@ -140,6 +143,7 @@ static bool fits(const json_t *v, enum type type)
 	case NUMBERS_BY: return each_of_object(v, is_number);
 	case LISTS_BY: return each_of_object(v, is_amount_list);
 	case LIST: return json_is_array(v);
+	case OBJECT: return json_is_object(v);
 	}
 	return false;
 }

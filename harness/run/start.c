@@ -100,6 +100,7 @@ int run_sweep(const struct run_request *req, struct run_summary *out, struct tm_
 	items = make_items(req->spec, runs, ids, n);
 	struct sweep s = {
 		.req = req, .id = id.id, .uuid = id.uuid, .limits = req->spec->limits, .allow = req->spec->allow,
+		.card = req->spec->card,
 		.items = items, .n = n,
 	};
 	rc = sweep_carry_out(&s, out, err);
@@ -214,6 +215,7 @@ static int go_on(const struct run_request *req, const struct store_open_sweep *f
 		goto out;
 	struct sweep s = {
 		.req = req, .id = found->id, .uuid = found->uuid, .limits = spec->limits, .allow = spec->allow,
+		.card = spec->card,
 		.items = items, .n = n,
 	};
 	rc = sweep_carry_out(&s, out, err);

@@ -3,6 +3,7 @@
 #include "delegated.h"
 #include "equals.h"
 #include "foresee.h"
+#include "oncard.h"
 #include "outcome.h"
 #include "owner.h"
 #include "progress.h"
@@ -32,6 +33,8 @@ struct carry {
 	struct progress progress;
 	struct equals equals;
 	struct foresight foresight;
+	struct oncard oncard;
+	struct oncard_run on;             /* the run at hand's */
 	char *cgroup, *log_dir;
 	int64_t start_us, beat_us;
 };
@@ -116,6 +119,26 @@ static void on_tick(void *arg, const struct collect *collect)
 
 	beat(c);
 	progress_tick(&c->progress, collect);
+}
+
+static void on_news(void *arg, const struct collect *collect)
+{
+	struct carry *c = arg;
+
+	oncard_news(&c->oncard, &c->on, collect);
+}
+
+static void on_wait(void *arg)
+{
+	beat(arg);
+}
+
+static void on_wait_says(void *arg, const char *line)
+{
+	struct carry *c = arg;
+
+	if (c->progress.lines)
+		progress_say(&c->progress, line);
 }
 
 static void job_text(const struct carry *c, const struct sweep_item *item, const char *run_id, struct tm_str *out)
@@ -216,18 +239,20 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 	};
 	struct equals_verdict verdict;
 	struct outcome o;
+	struct tm_err slowed;
 	bool stop = false;
-	int rc;
+	int rc, card_rc;
 
 	outcome_decide(&in, &o);
 	check_work(plan, item, a, &o);
+	card_rc = oncard_figures(&c->oncard, &c->on, params, &a->collect, &o, &slowed);
 	remark_growth(&a->collect, &o.figures);
 	rc = equals_end(&c->equals, item->run_id, o.status, &a->collect, &verdict, err);
 	if (verdict.reason)
 		outcome_invalid(&o, EQUALS_CAUSE, verdict.reason);
 	compare_with_plan(c, item, plan, a, &o);
 	if (!rc)
-		rc = record_run(c->s->req->store, item->run_id, a, &o, &verdict, log, &stop, err);
+		rc = record_run(c->s->req->store, item->run_id, a, &o, &c->on, &verdict, log, &stop, err);
 	count(c, o.status);
 	show_end(c, &o, a);
 	count_withdrawn(c, &verdict);
@@ -236,6 +261,8 @@ static int finish_run(struct carry *c, const struct sweep_item *item, struct att
 		rc = stuck(c, item, a, tm_json_str(params, "device", ""), err);
 	if (!rc && o.refused)
 		rc = tm_fail(err, TM_EENV, "%s", o.reason);
+	if (!rc && card_rc)
+		rc = tm_fail(err, TM_EENV, "run %" PRId64 ": %s", item->run_id, slowed.text);
 	outcome_free(&o);
 	return rc;
 }
@@ -266,6 +293,9 @@ static int run_item(struct carry *c, const struct sweep_item *item, struct tm_er
 	tm_str_addf(&run_id, "%s.%" PRId64, s->uuid, item->run_id);
 	tm_str_addf(&log, "%s/%" PRId64 ".log", c->log_dir, item->run_id);
 	job_text(c, item, run_id.s, &job);
+	rc = oncard_before(&c->oncard, &c->on, tm_json_str(params, "device", ""), err);
+	if (rc || c->signals.first)       /* it stays pending */
+		goto out;
 	rc = store_run_begin(s->req->store, item->run_id, tm_json_str(params, "device", ""), err);
 	if (rc)
 		goto out;
@@ -277,8 +307,9 @@ static int run_item(struct carry *c, const struct sweep_item *item, struct tm_er
 			.wall_us = s->limits.wall_us, .host_bytes = s->limits.host_bytes,
 		},
 		.silent_us = s->limits.silent_us, .signals = &c->signals, .leftovers = &c->leftovers,
-		.tick_us = tick_us ? tick_us : OWNER_BEAT_US, .tick = on_tick, .arg = c,
+		.tick_us = tick_us ? tick_us : OWNER_BEAT_US, .tick = on_tick, .news = on_news, .arg = c,
 	};
+	oncard_start(&c->oncard, &c->on, run_id.s);
 	rc = attempt_run(&a, &opt, err);
 	if (rc) {
 		record_unstarted(c, item, err);
@@ -286,10 +317,12 @@ static int run_item(struct carry *c, const struct sweep_item *item, struct tm_er
 	}
 	if (a.guarded.lost)
 		delegated_end_run(c->cgroup, run_id.s);
+	oncard_after(&c->oncard, &c->on);
 	note_leftovers(&a);
 	rc = finish_run(c, item, &a, params, plan, log.s, err);
 	attempt_free(&a);
 out:
+	oncard_run_free(&c->on);
 	json_decref(params);
 	tm_str_free(&job);
 	tm_str_free(&run_id);
@@ -417,12 +450,17 @@ int sweep_carry_out(const struct sweep *s, struct run_summary *out, struct tm_er
 	signals_init(&c.signals);
 	leftovers_init(&c.leftovers);
 	c.cgroup = delegated_open();
+	oncard_init(&c.oncard, s->card, &c.signals);
+	c.oncard.tick = on_wait;
+	c.oncard.say = on_wait_says;
+	c.oncard.arg = &c;
 	progress_init(&c.progress, s->req->progress, s->req->color, s->req->verbose, s->n);
 	rc = equals_init(&c.equals, s->req->store, s->req->describe, s->id, err);
 	foresight_init(&c.foresight, s->req);
 	rc = rc ? rc : run_all(&c, err);
 	rc = end_sweep(&c, rc, err);
 	foresight_fini(&c.foresight);
+	oncard_fini(&c.oncard);
 	equals_fini(&c.equals);
 	delegated_close(c.cgroup);
 	leftovers_fini(&c.leftovers);

@@ -19,6 +19,7 @@ struct sweep {
 	const char *uuid;
 	struct spec_limits limits;
 	unsigned allow;                   /* enum spec_allow */
+	const json_t *card;               /* of the spec, or NULL */
 	const struct sweep_item *items;   /* what is to do, in order */
 	size_t n;
 };

@@ -1,5 +1,5 @@
 /*
- * Device files. Nine keys, each with a unit where it is a quantity and with
+ * Device files. Ten keys, each with a unit where it is a quantity and with
  * a range in which real devices lie: a plan against a card of 80 MB, because
  * a G became an M, would be believed.
  */
@@ -105,7 +105,7 @@ static int read_share(struct doc *doc, const struct node *node, const char *name
 /* ---- the keys ------------------------------------------------------------------ */
 
 static const char *const keys[] = {
-	"title", "backend", "memory", "granularity", "context", "rates", "bandwidth", "launch", "efficiency",
+	"title", "names", "backend", "memory", "granularity", "context", "rates", "bandwidth", "launch", "efficiency",
 };
 
 /* The value of a key that must be there; NULL (reported) where it is not. */
@@ -142,6 +142,24 @@ static void read_what(struct doc *doc, json_t *card)
 		diag_at(doc->diag, title->at, "title: expected at most 120 bytes");
 	json_object_set_new(card, "title", json_string(text ? text : ""));
 	json_object_set_new(card, "backend", json_string(k >= 0 ? backends[k] : ""));
+}
+
+/* What the driver calls such a card: by this a run finds the peaks of the card it is on. */
+static void read_names(struct doc *doc, json_t *card)
+{
+	const struct node *list = doc_section(doc, doc->root, "names", NODE_SEQ);
+	json_t *names;
+
+	if (!list)
+		return;
+	names = json_array();
+	for (size_t i = 0; i < list->n; i++) {
+		const char *text = doc_text(doc, list->item[i], "names");
+
+		if (text)
+			json_array_append_new(names, json_string(text));
+	}
+	json_object_set_new(card, "names", names);
 }
 
 /* A CPU's device memory is the machine's, whatever the machine. */
@@ -254,6 +272,7 @@ static int read_card(const char *shown, const char *name, const char *text, size
 		json_object_set_new(card, "name", json_string(name));
 		doc_keys(&doc, root, "device", keys, TM_ARRAY_N(keys));
 		read_what(&doc, card);
+		read_names(&doc, card);
 		read_sizes(&doc, card);
 		read_rates(&doc, card);
 		read_speed(&doc, card);
@@ -352,4 +371,30 @@ int card_load(const char *name, json_t **card, struct tm_errs *errs)
 		return rc;
 	}
 	return unknown(name, errs);
+}
+
+static bool is_named(const json_t *card, const char *product)
+{
+	const json_t *names = json_object_get(card, "names");
+
+	for (size_t i = 0; i < json_array_size(names); i++)
+		if (!strcmp(json_string_value(json_array_get(names, i)), product))
+			return true;
+	return false;
+}
+
+int card_by_product(const char *product, json_t **card)
+{
+	for (size_t i = 0; card_files[i].name; i++) {
+		struct tm_errs errs = { 0 };
+		int rc = card_load(card_files[i].name, card, &errs);
+
+		tm_errs_free(&errs);
+		if (!rc && is_named(*card, product))
+			return 0;
+		if (!rc)
+			json_decref(*card);
+	}
+	*card = NULL;
+	return TM_ENOTFOUND;
 }

@@ -16,6 +16,8 @@
  * file, line and column in errs; TM_EUSAGE with the list and the nearest name.
  */
 int card_load(const char *name, json_t **card, struct tm_errs *errs);
+/* The built-in one that has the driver's name for a card ("NVIDIA H200") among its names. TM_ENOTFOUND: none. */
+int card_by_product(const char *product, json_t **card);
 size_t card_n(void);
 const char *card_name_at(size_t i);
 

@@ -24,6 +24,8 @@ static void cuda_by_name(void)
 		assert_int_equal(rc, TM_EENV);
 		assert_non_null(strstr(err.text, built ? "device cuda:" : "device cuda is not here"));
 		assert_true(built || strstr(err.text, "tidemark-device-cuda.so"));
+		/* something that the object needs and nobody has would show only here */
+		assert_null(strstr(err.text, "undefined symbol"));
 	}
 	assert_int_equal(device_open("cuda:99", 1, &dev, &err), TM_EENV);
 }

@@ -18,14 +18,6 @@
 
 extern const struct device_backend device_cuda;
 
-/* For as long as some are being written: one that is missing is missing from the table. */
-#define X(name) extern __typeof__(cuda_##name) cuda_##name __attribute__((weak));
-DEVICE_OPS(X)
-#undef X
-extern __typeof__(cuda_gemms_new) cuda_gemms_new __attribute__((weak));
-extern __typeof__(cuda_gemms_free) cuda_gemms_free __attribute__((weak));
-extern __typeof__(cuda_flash_free) cuda_flash_free __attribute__((weak));
-
 /* ---- opening ------------------------------------------------------------------ */
 
 static int find_card(struct cuda *c, const char *arg, struct tm_err *err)
@@ -82,8 +74,7 @@ static void cuda_close(struct device *dev)
 	if (!c)
 		return;
 	cuda_graph_abandon(dev);
-	if (cuda_flash_free)
-		cuda_flash_free(c->flash);
+	cuda_flash_free(c->flash);
 	if (c->gemms)
 		cuda_gemms_free(c->gemms);
 	cuda_staging_free(c);
@@ -110,9 +101,9 @@ static int cuda_open(struct device *dev, const char *arg, int threads, struct tm
 		rc = cuda_staging_new(c, err);
 	if (!rc)
 		rc = cuda_check_lt(cublasLtCreate(&c->lt), "cublasLtCreate", err);
-	if (!rc && cuda_gemms_new)
+	if (!rc)
 		c->gemms = cuda_gemms_new(dev, err);
-	if (!rc && cuda_gemms_new && !c->gemms)
+	if (!rc && !c->gemms)
 		rc = TM_EENV;
 	if (rc) {
 		cuda_close(dev);

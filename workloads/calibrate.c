@@ -175,6 +175,8 @@ static int answer(const json_t *question, struct listener *l, struct tm_err *err
 	l->tuning = backend->tuning;
 	rc = add_jobs(json_object_get(question, "jobs"), backend->name, l, err);
 	if (!rc)
+		told(NULL, 0, l->tuning->noted(l->notes));
+	if (!rc)
 		rc = device_open(name, 1, &dev, err);
 	if (!rc)
 		rc = measure(dev, l, err);

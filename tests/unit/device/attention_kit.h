@@ -47,7 +47,21 @@ struct attention_call {
 	struct tensor qkv, lengths, out, dout, dqkv;
 	struct tensor probs;              /* materialised */
 	struct tensor lse;                /* flash */
+	bool any_order;                   /* flash: backward need not be deterministic */
+	const double *factor;             /* of dropout, where it is not the generator's of random.h; not owned */
 };
+
+/* Whether the device has flash attention for it. */
+static inline bool has_flash(const struct kit *k, const struct attention_case *c, const struct number *n)
+{
+	return !k->dev->workspaces->no_flash || !k->dev->workspaces->no_flash(n->dtype, c->D, c->T);
+}
+
+/* Of ops.h: a card's library draws its own masks. */
+static inline bool flash_masks_are_ours(void)
+{
+	return kit_on_cpu();
+}
 
 /* Inputs from the kit's generator; the first sample of a padded batch has no keys at all if there are several. */
 static inline struct attention_call call_new(struct kit *k, const struct attention_case *c, const struct number *number)
@@ -97,7 +111,7 @@ static inline void call_flash(struct kit *k, struct attention_call *call)
 {
 	RUN(flash_fwd, k, .out = &call->out, .lse = &call->lse, .qkv = &call->qkv, CALL_OPTIONS(call));
 	RUN(flash_bwd, k, .dqkv = &call->dqkv, .dout = &call->dout, .qkv = &call->qkv, .out = &call->out, .lse = &call->lse,
-	    CALL_OPTIONS(call));
+	    .deterministic = !call->any_order, CALL_OPTIONS(call));
 }
 
 static inline struct ref_attention call_reference(const struct attention_call *call)
@@ -105,7 +119,7 @@ static inline struct ref_attention call_reference(const struct attention_call *c
 	return (struct ref_attention){
 		.batch = call->c.B, .tokens = call->c.T, .heads = call->c.H, .head_dim = call->c.D,
 		.lengths = call->c.padded ? tensor_i32(&call->lengths) : NULL, .causal = call->c.causal, .p = call->c.p,
-		.random = call->random,
+		.random = call->random, .factor = call->factor,
 	};
 }
 
@@ -125,7 +139,7 @@ static inline void ref_attention_bwd(double *dqkv, const double *dout, const dou
 
 		for (int64_t s = 0; s < T; s++) {
 			int64_t v = (b * T + s) * 3 * C + 2 * C + h * D;
-			double f = ref_factor((uint64_t)(i * T + s), a->p, a->random);
+			double f = ref_attention_factor(a, i * T + s);
 
 			dp[s] = 0;
 			for (int64_t d = 0; d < D; d++) {
@@ -251,6 +265,10 @@ static inline void threads_agree(const struct attention_case *shape, void (*run)
 			struct attention_call first;
 
 			kit_open(&one, 1);
+			if (run == call_flash && !has_flash(&one, &c, &numbers[n])) {
+				kit_close(&one);
+				continue;
+			}
 			first = call_new(&one, &c, &numbers[n]);
 			run(&one, &first);
 			for (size_t t = 0; t < TM_ARRAY_N(threads); t++) {

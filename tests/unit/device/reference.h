@@ -71,7 +71,13 @@ struct ref_attention {
 	bool causal;
 	float p;
 	struct random_at random;
+	const double *factor;             /* (B,H,T,T), of dropout; NULL: as p and random give it */
 };
+
+static inline double ref_attention_factor(const struct ref_attention *a, int64_t element)
+{
+	return a->factor ? a->factor[element] : ref_factor((uint64_t)element, a->p, a->random);
+}
 
 /* qkv(B,T,3,H,D) to out(B,T,H,D) and, if wanted, probs(B,H,T,T). */
 static inline void ref_attention(double *out, double *probs, const double *qkv, const struct ref_attention *a)
@@ -104,7 +110,7 @@ static inline void ref_attention(double *out, double *probs, const double *qkv, 
 				for (int64_t s = 0; s < T; s++) {
 					const double *value = qkv + (b * T + s) * 3 * C + 2 * C + h * D;
 					int64_t element = ((b * H + h) * T + t) * T + s;
-					double p = sum > 0 ? row[s] / sum : 0, f = ref_factor((uint64_t)element, a->p, a->random);
+					double p = sum > 0 ? row[s] / sum : 0, f = ref_attention_factor(a, element);
 
 					if (probs)
 						probs[element] = p;

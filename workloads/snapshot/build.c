@@ -106,11 +106,19 @@ static uint64_t packed(const struct snap_value *v)
 	return (uint64_t)v->tag << 56 | v->v;
 }
 
+static void store(struct snap_build *b, size_t index, uint64_t entry)
+{
+	uint64_t *to = (uint64_t *)b->memo.v + index;
+
+	b->memo_rewrites += *to >> 56 == V_FRAME;
+	*to = entry;
+}
+
 /* It knows containers from before they were filled; their numbers are small. */
 static void tell_memo(struct snap_build *b, const struct snap_value *v)
 {
 	if (v->memo)
-		((uint64_t *)b->memo.v)[v->memo - 1] = packed(v);
+		store(b, v->memo - 1, packed(v));
 }
 
 /* A put takes two bytes at least, so that an index beyond the bytes read is none that a writer counted. */
@@ -135,7 +143,7 @@ int snap_memo_put(struct snap_build *b, uint64_t index)
 		stored.v = b->wide.n++;
 		stored.tag |= SNAP_MEMO_WIDE;
 	}
-	((uint64_t *)b->memo.v)[index] = packed(&stored);
+	store(b, (size_t)index, packed(&stored));
 	top->memo = (uint32_t)index + 1;
 	return 0;
 }
@@ -243,6 +251,11 @@ static int append_records(struct snap_build *b, struct snap_value *list, const s
 		struct snap_range *range = range_of(b, list->v);
 
 		kind = range->kind;
+		/* as nearly always: the next record */
+		if (kind < R_TRACES && v[i].tag == V_EVENT + kind && v[i].v == range->first + range->n) {
+			range->n++;
+			continue;
+		}
 		if (v[i].tag == V_SKIPPED && kind == R_EVENTS)
 			continue;
 		if (!kind_of_entry(b, &v[i], &entry) || entry != kind) {
@@ -257,13 +270,27 @@ static int append_records(struct snap_build *b, struct snap_value *list, const s
 	return rc;
 }
 
-/* Deeper frames than these are left away: nobody reads them, and a recursion makes thousands. */
-#define STACK_MAX 1024
+void snap_become_stack(struct snap_build *b, struct snap_value *list, uint32_t stack)
+{
+	list->tag = V_STACK;
+	list->v = stack;
+	tell_memo(b, list);
+}
+
+int snap_frames(struct snap_build *b, struct snap_value *list, const uint32_t *frames, size_t n)
+{
+	uint32_t id = snap_stack(&b->t, frames, n);
+
+	if (id == SNAP_NO_ROOM)
+		return snap_no_room(b);
+	snap_become_stack(b, list, id);
+	return 0;
+}
 
 static int append_frames(struct snap_build *b, struct snap_value *list, const struct snap_value *v, size_t n)
 {
 	size_t have = 0;
-	uint32_t id, *frames;
+	uint32_t *frames;
 
 	if (list->tag == V_STACK) {
 		have = ((struct recording_stack *)b->t.stacks.v)[list->v].n;
@@ -272,8 +299,8 @@ static int append_frames(struct snap_build *b, struct snap_value *list, const st
 		if (b->rework > 16 * snap_input_offset(b->in) + (1u << 20))
 			return snap_fail(b->in, b->err, snap_input_offset(b->in), "lists of frames are written one by one, as no recorder does");
 	}
-	if (n > STACK_MAX - have)
-		n = STACK_MAX - have;
+	if (n > SNAP_STACK_MAX - have)
+		n = SNAP_STACK_MAX - have;
 	b->scratch.n = 0;
 	if (!snap_array_room(&b->scratch, have + n, sizeof *frames, &b->t.budget))
 		return snap_no_room(b);
@@ -288,12 +315,7 @@ static int append_frames(struct snap_build *b, struct snap_value *list, const st
 		}
 		frames[have + i] = (uint32_t)v[i].v;
 	}
-	id = snap_stack(&b->t, frames, have + n);
-	if (id == SNAP_NO_ROOM)
-		return snap_no_room(b);
-	list->tag = V_STACK;
-	list->v = id;
-	return 0;
+	return snap_frames(b, list, frames, have + n);
 }
 
 static int changeable(struct snap_build *b, const struct snap_value *v, const char *what)
@@ -406,7 +428,7 @@ static int keep_open(struct snap_build *b, struct snap_value *dict)
 			continue;
 		if (b->open.n >= UINT32_MAX - 1 || !snap_array_room(&b->open, 1, sizeof(struct open_pair), &b->t.budget))
 			return snap_no_room(b);
-		((struct open_pair *)b->open.v)[b->open.n++] = (struct open_pair){ f->of[key], key, next };
+		((struct open_pair *)b->open.v)[b->open.n++] = (struct open_pair){ *f->of[key], key, next };
 		next = (uint32_t)b->open.n;
 	}
 	dict->tag = V_OPEN;
@@ -424,10 +446,34 @@ static void recall_open(struct snap_build *b, const struct snap_value *dict)
 
 		if (!(f->has >> pair->key & 1)) {
 			f->has |= 1ull << pair->key;
-			f->of[pair->key] = pair->value;
+			f->recalled[pair->key] = pair->value;
+			f->of[pair->key] = &f->recalled[pair->key];
 		}
 		next = pair->next;
 	}
+}
+
+static int set_sorted(struct snap_build *b, struct snap_value *dict)
+{
+	const struct snap_value was = *dict;
+	int rc;
+
+	if (dict->tag == V_OPEN) {
+		recall_open(b, dict);
+		dict->tag = V_DICT;
+	}
+	rc = snap_record(b, dict);
+	if (!rc && dict->tag == V_DICT)
+		rc = keep_open(b, dict);
+	if (!rc && (was.tag != dict->tag || was.v != dict->v))
+		tell_memo(b, dict);
+	return rc;
+}
+
+int snap_set_sorted(struct snap_build *b, uint64_t has)
+{
+	b->fields.has = has;
+	return set_sorted(b, snap_top(b));
 }
 
 int snap_set(struct snap_build *b, size_t first)
@@ -435,7 +481,7 @@ int snap_set(struct snap_build *b, size_t first)
 	struct snap_value *v = (struct snap_value *)b->stack.v + first, *dict = v - 1;
 	size_t n = b->stack.n - first;
 	struct snap_fields *f = &b->fields;
-	struct snap_value was;
+	uint64_t has = 0;
 	int rc;
 
 	if (n % 2)
@@ -448,13 +494,13 @@ int snap_set(struct snap_build *b, size_t first)
 	rc = changeable(b, dict, "a dict");
 	if (rc || dict->tag == V_SKIPPED)
 		return rc;
-	f->has = 0;
 	for (size_t i = 0; i < n; i += 2) {
 		if (v[i].tag == V_TEXT && v[i].v < K_N) {
-			f->of[v[i].v] = v[i + 1];
-			f->has |= 1ull << v[i].v;
+			f->of[v[i].v] = &v[i + 1];
+			has |= 1ull << v[i].v;
 		}
 	}
+	f->has = has;
 	if (dict->tag == V_RANGE || !f->has) {
 		bool numbers = dict->tag == V_DICT || dict->tag == V_RANGE;
 
@@ -462,15 +508,5 @@ int snap_set(struct snap_build *b, size_t first)
 			tell_memo(b, dict);
 		return rc;
 	}
-	was = *dict;
-	if (dict->tag == V_OPEN) {
-		recall_open(b, dict);
-		dict->tag = V_DICT;
-	}
-	rc = snap_record(b, dict);
-	if (!rc && dict->tag == V_DICT)
-		rc = keep_open(b, dict);
-	if (!rc && (was.tag != dict->tag || was.v != dict->v))
-		tell_memo(b, dict);
-	return rc;
+	return set_sorted(b, dict);
 }

@@ -33,10 +33,22 @@ enum snap_tag {
 
 struct snap_value {
 	uint64_t v;
-	uint32_t memo;                    /* number in the memo + 1 that follows what becomes of it; 0: none */
-	uint8_t tag;
-	bool shared;                      /* came out of the memo: must not change any more */
+	union {
+		struct {
+			uint32_t memo;    /* number in the memo + 1 that follows what becomes of it; 0: none */
+			uint8_t tag;
+			bool shared;      /* came out of the memo: must not change any more */
+		};
+		uint64_t rest;            /* all three */
+	};
 };
+
+/* In two stores: what reads a value soon after would have to wait for the end of four. */
+static inline void snap_value_set(struct snap_value *to, uint64_t v, unsigned tag, bool shared)
+{
+	to->v = v;
+	to->rest = (uint64_t)tag << 32 | (uint64_t)shared << 40;
+}
 
 /* The keys that mean something; also the numbers of their texts. */
 enum snap_key {
@@ -68,10 +80,11 @@ struct snap_segment {
 struct snap_note { struct recording_note note; int64_t device; };
 struct snap_history { uint64_t real_size; uint32_t frames; };
 
-/* What one dict told; valid where its bit in `has` is set. */
+/* What one dict told; valid where its bit in `has` is set, until something is pushed. */
 struct snap_fields {
 	uint64_t has;
-	struct snap_value of[K_N];
+	const struct snap_value *of[K_N]; /* on the stack, or in recalled */
+	struct snap_value recalled[K_N];
 };
 
 struct snap_build {
@@ -80,6 +93,7 @@ struct snap_build {
 	struct snap_tables t;
 	struct snap_array stack;          /* struct snap_value */
 	struct snap_array memo;           /* uint64_t, a value each: tag << 56 | v; cap of it is what may be indexed */
+	uint64_t memo_rewrites;           /* entries that were a frame and may be something else since */
 	struct snap_array wide;           /* uint64_t: v of values in the memo that need more than 56 bits */
 	struct snap_array events;         /* struct recording_event; addr, size may be SNAP_MISSING */
 	struct snap_array segments;       /* struct snap_segment */
@@ -93,6 +107,7 @@ struct snap_build {
 	struct snap_array max_entries, overflowed;        /* int64_t by device; [0] alone: of all */
 	bool has_settings, has_top;
 	struct snap_value top_segments, top_traces, top_settings, top_notes;
+	size_t markers;                   /* at least as many as there are events that are one; a recorder makes none */
 	size_t unknown_events;
 	const char *unknown_action;       /* one of them */
 	uint64_t rework;                  /* entries of stacks that were gone through again */
@@ -121,7 +136,7 @@ static inline int snap_push(struct snap_build *b, enum snap_tag tag, uint64_t v)
 	if (__builtin_expect(b->stack.n == b->stack.cap, 0) && snap_stack_room(b))
 		return TM_EINPUT;
 	b->stack.n++;
-	*snap_top(b) = (struct snap_value){ .v = v, .tag = (uint8_t)tag };
+	snap_value_set(snap_top(b), v, tag, false);
 	return 0;
 }
 
@@ -135,6 +150,13 @@ int snap_push_text(struct snap_build *b, const char *s, size_t n);
  */
 int snap_set(struct snap_build *b, size_t first);
 int snap_append(struct snap_build *b, size_t first);
+/* The same for a new dict on top of the stack whose items `has` and b->fields tell of; they may lie behind it. */
+int snap_set_sorted(struct snap_build *b, uint64_t has);
+/* Deeper frames than these are left away: nobody reads them, and a recursion makes thousands. */
+#define SNAP_STACK_MAX 1024u
+/* The list, empty so far, becomes the stack of these frames (TM_EINPUT: no room), or that of this number. */
+int snap_frames(struct snap_build *b, struct snap_value *list, const uint32_t *frames, size_t n);
+void snap_become_stack(struct snap_build *b, struct snap_value *list, uint32_t stack);
 /* Replaces the values from `first` on by their tuple. */
 int snap_tuple(struct snap_build *b, size_t first);
 
@@ -161,7 +183,7 @@ static inline int snap_memo_get(struct snap_build *b, uint64_t index)
 		tag &= ~SNAP_MEMO_WIDE;
 	}
 	b->stack.n++;
-	*snap_top(b) = (struct snap_value){ .v = v, .tag = (uint8_t)tag, .shared = true };
+	snap_value_set(snap_top(b), v, tag, true);
 	return 0;
 }
 

@@ -25,6 +25,8 @@ struct finish {
 	struct snap_range segments;
 	struct device device[DEVICE_MAX];
 	size_t device_n;                  /* one past the highest seen */
+	bool *used;                       /* streams, by number: of this device */
+	uint32_t default_stream;
 	size_t empty_n;                   /* events of 0 bytes that were left out */
 };
 
@@ -70,7 +72,7 @@ static int split_traces(struct finish *f, const struct snap_range *traces)
 		if (!d->trace.n)
 			continue;
 		e = (struct recording_event *)f->b->events.v + d->trace.first;
-		for (size_t k = 0; k < d->trace.n; k++)
+		for (size_t k = 0; f->b->markers && k < d->trace.n; k++)
 			d->markers += e[k].action == REC_SNAPSHOT;
 		d->events = d->trace.n - d->markers;
 	}
@@ -166,7 +168,18 @@ static int check_event(struct finish *f, struct recording_event *e, size_t i)
 	return 0;
 }
 
-/* Only the chosen trace stays; its events are checked and counted. */
+/* Who tells none is on the default stream. */
+static inline void use_stream(struct finish *f, uint32_t *id)
+{
+	if (*id == RECORDING_NONE)
+		*id = f->default_stream;
+	f->used[*id] = true;
+}
+
+/*
+ * Only the chosen trace stays; its events are checked and counted. In one
+ * pass, which mostly writes nothing: of many events, memory is what takes time.
+ */
 static int take_events(struct finish *f)
 {
 	const struct snap_range *trace = &f->device[f->r->device].trace;
@@ -177,20 +190,23 @@ static int take_events(struct finish *f)
 		struct recording_event *v = f->b->events.v, *from = v + trace->first;
 
 		for (size_t i = 0; i < trace->n; i++) {
-			struct recording_event e = from[i];
+			struct recording_event *e = &from[i];
 
-			if (check_event(f, &e, i))
+			if (check_event(f, e, i))
 				return TM_EINPUT;
 			/* a request of nothing gets no block; PyTorch records none, and replay could do nothing with it */
-			if (!e.size && e.action < REC_SNAPSHOT) {
+			if (!e->size && e->action < REC_SNAPSHOT) {
 				f->empty_n++;
 				continue;
 			}
-			if (!e.time_us)
+			if (!e->time_us)
 				r->counts.no_time++;
-			if (n && e.time_us < v[n - 1].time_us)
+			if (n && e->time_us < v[n - 1].time_us)
 				r->counts.out_of_order++;
-			v[n++] = e;
+			use_stream(f, &e->stream);
+			if (e != &v[n])
+				v[n] = *e;
+			n++;
 		}
 	}
 	f->b->events.n = n;
@@ -379,48 +395,42 @@ static int by_handle(const void *a, const void *b)
 	return x->handle < y->handle ? -1 : x->handle > y->handle;
 }
 
-static void use_stream(uint32_t *id, uint32_t none, bool *used)
+static int find_streams(struct finish *f)
 {
-	if (*id == RECORDING_NONE)
-		*id = none;
-	used[*id] = true;
+	f->default_stream = snap_stream(&f->b->t, 0);
+	if (f->default_stream == SNAP_NO_ROOM)
+		return snap_no_room(f->b);
+	f->used = tm_xcalloc(f->b->t.streams.n, sizeof *f->used);
+	return 0;
 }
 
-/* Those that this device uses, by handle; who tells none is on the default stream. */
-static int take_streams(struct finish *f)
+/* Those that this device uses, by handle. */
+static void take_streams(struct finish *f)
 {
 	struct snap_tables *t = &f->b->t;
 	struct recording *r = f->r;
-	uint32_t none = snap_stream(t, 0), *now;
-	struct handle *sorted;
-	bool *used;
+	uint32_t *now = tm_xcalloc(t->streams.n, sizeof *now);
+	struct handle *sorted = tm_xcalloc(t->streams.n, sizeof *sorted);
+	bool moved = false;
 
-	if (none == SNAP_NO_ROOM)
-		return snap_no_room(f->b);
-	used = tm_xcalloc(t->streams.n, sizeof *used);
-	now = tm_xcalloc(t->streams.n, sizeof *now);
-	sorted = tm_xcalloc(t->streams.n, sizeof *sorted);
-	for (size_t i = 0; i < r->event_n; i++)
-		use_stream(&r->events[i].stream, none, used);
 	for (size_t i = 0; i < r->segment_n; i++)
-		use_stream(&r->segments[i].stream, none, used);
+		use_stream(f, &r->segments[i].stream);
 	for (size_t i = 0; i < t->streams.n; i++)
-		if (used[i])
+		if (f->used[i])
 			sorted[r->stream_n++] = (struct handle){ ((uint64_t *)t->streams.v)[i], (uint32_t)i };
 	qsort(sorted, r->stream_n, sizeof *sorted, by_handle);
 	r->streams = tm_xcalloc(r->stream_n, sizeof r->streams[0]);
 	for (size_t i = 0; i < r->stream_n; i++) {
 		r->streams[i] = sorted[i].handle;
 		now[sorted[i].id] = (uint32_t)i;
+		moved |= sorted[i].id != i;
 	}
-	for (size_t i = 0; i < r->event_n; i++)
+	for (size_t i = 0; moved && i < r->event_n; i++)
 		r->events[i].stream = now[r->events[i].stream];
-	for (size_t i = 0; i < r->segment_n; i++)
+	for (size_t i = 0; moved && i < r->segment_n; i++)
 		r->segments[i].stream = now[r->segments[i].stream];
-	free(used);
 	free(now);
 	free(sorted);
-	return 0;
 }
 
 /* ---- the rest ------------------------------------------------------------ */
@@ -510,12 +520,13 @@ int snap_finish(struct snap_build *b, const struct snap_value *result, int devic
 	if (!rc)
 		rc = choose_device(f, device);
 	if (!rc)
+		rc = find_streams(f);
+	if (!rc)
 		rc = take_events(f);
 	if (!rc)
 		rc = take_segments(f);
-	if (!rc)
-		rc = take_streams(f);
 	if (!rc) {
+		take_streams(f);
 		r->has_history = r->event_n > 1 && f->device[r->device].events > 1;
 		take_settings(f);
 		take_notes(f);
@@ -524,6 +535,7 @@ int snap_finish(struct snap_build *b, const struct snap_value *result, int devic
 		warn(f);
 		take_tables(f);
 	}
+	free(f->used);
 	free(f);
 	return rc;
 }

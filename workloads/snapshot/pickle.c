@@ -1,7 +1,7 @@
 #include "snapshot/pickle.h"
 
-#include "base/mem.h"
-#include "base/utf8.h"
+#include "snapshot/frame_lists.h"
+#include "snapshot/refused.h"
 
 #include <string.h>
 
@@ -26,12 +26,6 @@ static const uint8_t argument_bytes[256] = {
 };
 #define OP_BYTES_MAX 16                   /* of an opcode with a fixed argument or a number of LONG1 */
 
-static const struct { uint8_t op; const char *name; } refused[] = {
-	{ 'c', "GLOBAL" }, { 0x93, "STACK_GLOBAL" }, { 'R', "REDUCE" }, { 'b', "BUILD" }, { 'i', "INST" },
-	{ 'o', "OBJ" }, { 0x81, "NEWOBJ" }, { 0x92, "NEWOBJ_EX" }, { 'P', "PERSID" }, { 'Q', "BINPERSID" },
-	{ 0x82, "EXT1" }, { 0x83, "EXT2" }, { 0x84, "EXT4" },
-};
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are taken as they lie in the file");
 
 #define MARK_MAX 100                      /* a snapshot nests lists and dicts 6 deep */
@@ -39,6 +33,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are taken as 
 struct machine {
 	struct snap_build *b;
 	struct snap_input *in;
+	struct frame_lists lists;
 	size_t mark[MARK_MAX], mark_n;
 	size_t base;                      /* values below the last mark (or 0) are out of reach */
 	size_t memoized;                  /* entries that MEMOIZE has counted */
@@ -61,66 +56,6 @@ static uint64_t number_of(const uint8_t *p, unsigned n)
 }
 
 #define FAIL(m, ...) snap_fail((m)->in, (m)->b->err, snap_input_offset((m)->in), __VA_ARGS__)
-
-/* ---- opcodes that are refused -------------------------------------------- */
-
-/* What a file that names this module and object probably is. */
-static const char *likely(const char *name)
-{
-	static const struct { const char *module, *is; } kind[] = {
-		{ "torch", "it looks like a model checkpoint (torch.save)" },
-		{ "collections", "it looks like a model checkpoint (torch.save)" },
-		{ "numpy", "it looks like saved NumPy arrays" }, { "pandas", "it looks like a saved table" },
-		{ "sklearn", "it looks like a saved scikit-learn model" },
-	};
-
-	for (size_t i = 0; i < TM_ARRAY_N(kind); i++)
-		if (tm_starts_with(name, kind[i].module))
-			return kind[i].is;
-	return "it is some other pickle";
-}
-
-static int refuse(struct machine *m, uint8_t op, const char *opcode)
-{
-	const struct snap_value *top = m->b->stack.n ? snap_top(m->b) : NULL;
-	struct tm_str name = TM_STR_INIT;
-	char raw[160];
-	size_t n = 0, lines = 0;
-	int rc;
-
-	/* GLOBAL has module and name behind it, one a line; STACK_GLOBAL on the stack */
-	if (op == 'c' || op == 'i') {
-		snap_input_more(m->in, sizeof raw);
-		for (const uint8_t *p = m->in->p + 1; p < m->in->end && n < sizeof raw - 1 && lines < 2; p++) {
-			lines += *p == '\n';
-			raw[n++] = *p == '\n' ? '.' : (char)*p;
-		}
-		n -= lines == 2;
-		tm_utf8_show_line(&name, raw, n);
-	} else if (op == 0x93 && m->b->stack.n - m->base >= 2 && top[0].tag == V_TEXT && top[-1].tag == V_TEXT) {
-		tm_utf8_show_line(&name, snap_text_of(&m->b->t, top[-1].v), strlen(snap_text_of(&m->b->t, top[-1].v)));
-		tm_str_addc(&name, '.');
-		tm_utf8_show_line(&name, snap_text_of(&m->b->t, top[0].v), strlen(snap_text_of(&m->b->t, top[0].v)));
-	}
-	if (name.n)
-		rc = FAIL(m, "the opcode %s would import %.120s: a memory snapshot has nothing to import, %s", opcode, name.s, likely(name.s));
-	else
-		rc = FAIL(m, "the opcode %s would run code: a memory snapshot has none, it is some other pickle", opcode);
-	tm_str_free(&name);
-	return rc;
-}
-
-static int unknown_op(struct machine *m, uint8_t op)
-{
-	for (size_t i = 0; i < TM_ARRAY_N(refused); i++)
-		if (refused[i].op == op)
-			return refuse(m, op, refused[i].name);
-	if (op && strchr("FILSVgp", op))
-		return FAIL(m, "the opcode `%c` belongs to protocol 0; save the snapshot with protocol 2 to 5", op);
-	if (op == 0x97 || op == 0x98)
-		return FAIL(m, "the opcode %s wants data from outside the file", op == 0x97 ? "NEXT_BUFFER" : "READONLY_BUFFER");
-	return FAIL(m, "0x%02x is no opcode of a pickle: the file is damaged or something else", op);
-}
 
 /* ---- arguments of any length --------------------------------------------- */
 
@@ -388,45 +323,121 @@ static int step(struct machine *m, uint8_t op)
 		break;
 	case OP_LIST: case OP_DICT: rc = container_of_group(m, op); break;
 	case OP_POP: case OP_POP_MARK: case OP_DUP: rc = pop_or_dup(m, op); break;
-	default: return unknown_op(m, op);
+	default: return snap_refuse_opcode(m->b, m->base, op);
 	}
 	m->in->p += head;
 	return rc;
 }
 
-/* An entry of the memo that is not wide. */
-static inline struct snap_value known(uint64_t entry)
+/* The value *to, which is pushed just now, is memoized by the opcode at p. False: that is another, or wants room first. */
+static inline bool memoize_new(struct machine *m, const uint8_t *p, struct snap_value *to)
 {
-	return (struct snap_value){ .v = entry & UINT64_MAX >> 8, .tag = (uint8_t)(entry >> 56), .shared = true };
+	struct snap_array *memo = &m->b->memo;
+
+	if (*p != OP_MEMOIZE || m->memoized != memo->n || memo->n == memo->cap || memo->n >= UINT32_MAX - 1)
+		return false;
+	((uint64_t *)memo->v)[memo->n++] = (uint64_t)to->tag << 56 | to->v;
+	to->memo = (uint32_t)(m->memoized = memo->n);
+	return true;
 }
 
-/* A whole number with its opcode, into *to. Returns the bytes it takes; 0: another opcode, or an unusual number. */
-static inline unsigned push_number(const uint8_t *p, struct snap_value *to)
+/*
+ * What files are made of, where it cannot go wrong: one value into *to, the
+ * stack's next, and its MEMOIZE. Returns the bytes it took; 0: another opcode
+ * or something unusual, which step() does.
+ */
+static inline unsigned push_usual(struct machine *m, const uint8_t *p, struct snap_value *to)
 {
-	unsigned shift;
+	const struct snap_array *memo = &m->b->memo;
+	unsigned shift, n;
 	uint64_t v;
 
 	switch (*p) {
-	case OP_BININT1: *to = (struct snap_value){ .tag = V_INT, .v = p[1] }; return 2;
-	case OP_BININT2: *to = (struct snap_value){ .tag = V_INT, .v = number(p + 1, 2) }; return 3;
-	case OP_BININT: v = (uint64_t)(int64_t)(int32_t)number(p + 1, 4); break;
+	case OP_BININT1: v = p[1]; n = 2; break;
+	case OP_BININT2: v = number(p + 1, 2); n = 3; break;
+	case OP_BININT: v = (uint64_t)(int64_t)(int32_t)number(p + 1, 4); n = 5; break;
 	case OP_LONG1:
 		if (!p[1] || p[1] > 8)
 			return 0;
 		shift = 64 - 8 * p[1];
 		v = (uint64_t)((int64_t)(number(p + 2, 8) << shift) >> shift);
-		*to = (struct snap_value){ .tag = V_INT, .v = v };
-		return 2u + p[1];
+		n = 2u + p[1];
+		break;
+	case OP_BINGET: case OP_LONG_BINGET:
+		v = *p == OP_BINGET ? p[1] : number(p + 1, 4);
+		n = *p == OP_BINGET ? 2 : 5;
+		v = v < memo->n ? ((const uint64_t *)memo->v)[v] : 0;
+		if ((int64_t)v <= 0)
+			return 0;         /* never stored, or wide */
+		snap_value_set(to, v & UINT64_MAX >> 8, (unsigned)(v >> 56), true);
+		return n;
+	case OP_SHORT_BINUNICODE:
+		n = 2u + p[1];
+		v = m->in->end - p < n ? SNAP_NO_ROOM : snap_text(&m->b->t, (const char *)p + 2, p[1]);
+		if (v == SNAP_NO_ROOM)
+			return 0;
+		snap_value_set(to, v, V_TEXT, false);
+		return n + memoize_new(m, p + n, to);
+	case OP_EMPTY_DICT: case OP_EMPTY_LIST:
+		snap_value_set(to, 0, *p == OP_EMPTY_DICT ? V_DICT : V_LIST, false);
+		return 1u + memoize_new(m, p + 1, to);
 	default: return 0;
 	}
-	*to = (struct snap_value){ .tag = V_INT, .v = v };
-	return 5;
+	snap_value_set(to, v, V_INT, false);
+	return n;
 }
 
 /*
- * One pass over the opcodes. Those that files are made of, and that cannot go
- * wrong, work on copies of the input's and the stack's ends (next, top); the
- * rest finds both as they are kept.
+ * The items of a new dict, as far as they are usual: texts as keys, and for
+ * values what push_usual knows, or lists of frames. They are pushed, as
+ * always; b->fields tells of those that mean something, as snap_set would find
+ * them, and *has too where the SETITEMS comes next, else it is 0. Moves *top;
+ * returns what comes next.
+ */
+static const uint8_t *dict_items(struct machine *m, const uint8_t *p, const uint8_t *end, struct snap_value **top, uint64_t *has)
+{
+	const uint8_t *frames_end = m->in->end - OP_BYTES_MAX, *behind;
+	const struct snap_value **of = m->b->fields.of;
+	struct snap_value *to = *top;
+	uint64_t seen = 0, key;
+	unsigned n;
+
+	for (*has = 0; p < end; to++) {
+		if (*p == OP_SETITEMS) {
+			*has = seen;
+			break;
+		}
+		n = push_usual(m, p, to);
+		if (!n)
+			break;
+		p += n;
+		if (to++->tag != V_TEXT || p >= end)
+			break;
+		n = push_usual(m, p, to);
+		if (!n)
+			break;
+		p += n;
+		key = to[-1].v;
+		if (to->tag == V_LIST && p < end && *p == OP_MARK && m->mark_n < MARK_MAX) {
+			behind = frame_lists_read(&m->lists, m->b, p + 1, frames_end, to);
+			if (!behind) {
+				to++;
+				break;
+			}
+			p = behind;
+		}
+		if (key < K_N) {
+			of[key] = to;
+			seen |= 1ull << key;
+		}
+	}
+	*top = to;
+	return p;
+}
+
+/*
+ * One pass over the opcodes. The usual ones work on copies of the input's and
+ * the stack's ends (p, top); step() finds both as they are kept.
  */
 static int run(struct machine *m)
 {
@@ -435,70 +446,46 @@ static int run(struct machine *m)
 	int rc = 0;
 
 	while (!rc) {
-		const uint8_t *p = in->p, *end = in->end - p < OP_BYTES_MAX ? p : in->end - OP_BYTES_MAX;
-		struct snap_value *top = (struct snap_value *)b->stack.v + b->stack.n;
-		const struct snap_value *room = (struct snap_value *)b->stack.v + b->stack.cap;
-		uint64_t *memo = b->memo.v;
-		size_t memo_n = b->memo.n;
-		uint64_t v;
-		unsigned n;
+		const uint8_t *p = in->p, *end = in->end - p < OP_BYTES_MAX ? p : in->end - OP_BYTES_MAX, *behind = NULL;
+		struct snap_value *const stack = b->stack.v, *top = stack + b->stack.n;
+		uint64_t has;
 
-		while (p < end && top < room) {
-			switch (*p) {
-			case OP_LONG_BINGET:
-				/* the frames of a stack: one behind the other, dozens of them */
-				do {
-					v = number(p + 1, 4);
-					if (v >= memo_n || !memo[v] || memo[v] >> 63)
-						goto slow;
-					*top++ = known(memo[v]);
-					p += 5;
-				} while (*p == OP_LONG_BINGET && p < end && top < room);
-				break;
-			case OP_BINGET:
-				v = p[1];
-				if (v >= memo_n || !memo[v] || memo[v] >> 63)
-					goto slow;
-				*top++ = known(memo[v]);
-				p += 2;
-				/* mostly a key: its value, by a branch of its own, which is easier to foresee */
-				if (p < end && top < room) {
-					n = push_number(p, top);
-					top += n > 0;
-					p += n;
-				}
-				break;
-			case OP_BININT1: case OP_BININT2: case OP_BININT: case OP_LONG1:
-				n = push_number(p, top);
-				if (!n)
-					goto slow;
+		/* a value takes a byte at least, so that there is room for those before `end` */
+		if ((size_t)(end - p) > b->stack.cap - b->stack.n)
+			end = p + (b->stack.cap - b->stack.n);
+		while (p < end) {
+			unsigned n = push_usual(m, p, top);
+
+			if (n) {
 				top++;
 				p += n;
-				break;
-			case OP_EMPTY_DICT: case OP_EMPTY_LIST:
-				*top = (struct snap_value){ .tag = *p == OP_EMPTY_DICT ? V_DICT : V_LIST };
-				/* nearly always memoized at once */
-				if (p[1] == OP_MEMOIZE && m->memoized == memo_n && memo_n < b->memo.cap && memo_n < UINT32_MAX - 1) {
-					memo[memo_n] = (uint64_t)top->tag << 56;
-					b->memo.n = m->memoized = ++memo_n;
-					top->memo = (uint32_t)memo_n;
-					p++;
-				}
-				top++;
-				p++;
-				break;
-			case OP_MARK:
-				if (m->mark_n == MARK_MAX)
-					goto slow;
-				m->mark[m->mark_n++] = m->base = (size_t)(top - (struct snap_value *)b->stack.v);
-				p++;
-				break;
-			default: goto slow;
+				continue;
 			}
+			if (*p != OP_MARK || m->mark_n == MARK_MAX || top <= stack + m->base)
+				break;
+			if (top[-1].tag == V_LIST) {
+				behind = frame_lists_read(&m->lists, b, p + 1, in->end - OP_BYTES_MAX, top - 1);
+				if (behind) {
+					p = behind;
+					continue;
+				}
+			}
+			m->mark[m->mark_n++] = m->base = (size_t)(top - stack);
+			p++;
+			if (top[-1].tag != V_DICT || top[-1].shared)
+				continue;
+			p = dict_items(m, p, end, &top, &has);
+			if (!has)
+				continue;
+			in->p = p++;
+			to_mark(m, &b->stack.n);
+			rc = snap_set_sorted(b, has);
+			if (rc)
+				return rc;
+			top = stack + b->stack.n;
 		}
-slow:
 		in->p = p;
-		b->stack.n = (size_t)(top - (struct snap_value *)b->stack.v);
+		b->stack.n = (size_t)(top - stack);
 		if (in->end - p < OP_BYTES_MAX) {
 			snap_input_more(in, OP_BYTES_MAX);
 			snap_budget_read(&b->t.budget, snap_input_offset(in));
@@ -517,11 +504,12 @@ slow:
 
 int snap_pickle_read(struct snap_build *b, struct snap_value *result, int *protocol)
 {
-	struct machine m = { .b = b, .in = b->in };
+	struct machine m = { .b = b, .in = b->in, .lists.seed = b->t.seed };
 	int rc = snap_stack_room(b);
 
 	if (!rc)
 		rc = run(&m);
+	frame_lists_free(&m.lists);
 	if (rc)
 		return rc;
 	*result = *snap_top(b);

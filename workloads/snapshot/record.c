@@ -21,13 +21,13 @@ const char *const recording_action_name[REC_ACTION_N] = {
 
 static const struct snap_value *field(const struct snap_build *b, enum snap_key key)
 {
-	return b->fields.has >> key & 1 ? &b->fields.of[key] : NULL;
+	return b->fields.has >> key & 1 ? b->fields.of[key] : NULL;
 }
 
 static int wrong(struct snap_build *b, enum snap_key key, const char *expected)
 {
 	return snap_fail(b->in, b->err, snap_input_offset(b->in), "%s is %s, expected %s", snap_text_of(&b->t, key),
-			 snap_value_name(b, &b->fields.of[key]), expected);
+			 snap_value_name(b, b->fields.of[key]), expected);
 }
 
 /* A size or an address. *out stays where the key is absent. */
@@ -177,6 +177,7 @@ static int event(struct snap_build *b, struct snap_value *value)
 	e = (struct recording_event *)b->events.v + value->v;
 	if (action)
 		e->action = (uint8_t)(action->v - SNAP_ACTION_TEXT);
+	b->markers += e->action == REC_SNAPSHOT;
 	rc = get_bytes(b, K_ADDR, INT64_MAX, &e->addr);
 	if (!rc)
 		rc = get_bytes(b, K_SIZE, e->action == REC_OOM ? OOM_MAX_BYTES : SIZE_MAX_BYTES, &e->size);

@@ -13,27 +13,34 @@
 
 #define REFUSED(literal, words) assert_refused(literal, sizeof(literal) - 1, words)
 
+/* Also with bytes behind it: near the end of a file opcodes are read another way. */
+#define BEHIND "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define REFUSED_FAR(literal, words) do { \
+	REFUSED(literal, words); \
+	REFUSED(literal BEHIND, words); \
+} while (0)
+
 static void test_refused_opcodes(void **state)
 {
 	(void)state;
-	REFUSED("\x80\x04" "cposix\nsystem\n.", "GLOBAL would import posix.system");
-	REFUSED("\x80\x04\x8c\x0ctorch._utils\x8c\x12_rebuild_tensor_v2\x93.", "STACK_GLOBAL would import torch._utils._rebuild_tensor_v2: a memory snapshot has nothing to import, it looks like a model checkpoint");
+	REFUSED_FAR("\x80\x04" "cposix\nsystem\n.", "GLOBAL would import posix.system");
+	REFUSED_FAR("\x80\x04\x8c\x0ctorch._utils\x8c\x12_rebuild_tensor_v2\x93.", "STACK_GLOBAL would import torch._utils._rebuild_tensor_v2: a memory snapshot has nothing to import, it looks like a model checkpoint");
 	REFUSED("\x80\x02" "ccollections\nOrderedDict\n.", "model checkpoint");
 	REFUSED("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "model checkpoint of an old PyTorch");
-	REFUSED("\x80\x04NR.", "REDUCE");
-	REFUSED("\x80\x04Nb.", "BUILD");
-	REFUSED("\x80\x04(iposix\nsystem\n.", "INST would import posix.system");
-	REFUSED("\x80\x04(o.", "OBJ");
-	REFUSED("\x80\x04N\x81.", "NEWOBJ");
-	REFUSED("\x80\x04N\x92.", "NEWOBJ_EX");
-	REFUSED("\x80\x04Pid\n.", "PERSID");
-	REFUSED("\x80\x04NQ.", "BINPERSID");
-	REFUSED("\x80\x04\x82\x01.", "EXT1");
-	REFUSED("\x80\x04\x83\x01\x02.", "EXT2");
-	REFUSED("\x80\x04\x84\x01\x02\x03\x04.", "EXT4");
+	REFUSED_FAR("\x80\x04NR.", "REDUCE");
+	REFUSED_FAR("\x80\x04Nb.", "BUILD");
+	REFUSED_FAR("\x80\x04(iposix\nsystem\n.", "INST would import posix.system");
+	REFUSED_FAR("\x80\x04(o.", "OBJ");
+	REFUSED_FAR("\x80\x04N\x81.", "NEWOBJ");
+	REFUSED_FAR("\x80\x04N\x92.", "NEWOBJ_EX");
+	REFUSED_FAR("\x80\x04Pid\n.", "PERSID");
+	REFUSED_FAR("\x80\x04NQ.", "BINPERSID");
+	REFUSED_FAR("\x80\x04\x82\x01.", "EXT1");
+	REFUSED_FAR("\x80\x04\x83\x01\x02.", "EXT2");
+	REFUSED_FAR("\x80\x04\x84\x01\x02\x03\x04.", "EXT4");
 	REFUSED("\x80\x05\x97.", "NEXT_BUFFER");
-	REFUSED("\x80\x04I1\n.", "protocol 0");
-	REFUSED("\x80\x04\xff.", "0xff is no opcode");
+	REFUSED_FAR("\x80\x04I1\n.", "protocol 0");
+	REFUSED_FAR("\x80\x04\xff.", "0xff is no opcode");
 	REFUSED("\x80\x06}.", "pickle protocol 6, expected 2 to 5");
 	REFUSED("}q\x01.", "protocol 0 or 1");
 	REFUSED("(lp0\n.", "protocol 0 or 1");
@@ -94,32 +101,35 @@ static void test_lengths(void **state)
 static void test_memo(void **state)
 {
 	(void)state;
-	REFUSED("\x80\x04}h\x05.", "entry 5 of the memo is used but was never stored");
-	REFUSED("\x80\x04}j\xff\xff\xff\xff.", "entry 4294967295 of the memo");
-	REFUSED("\x80\x04}r\xff\xff\xff\xff.", "index 4294967295 of the memo is out of range");
-	REFUSED("\x80\x04}r\xff\xff\xff\x7f.", "out of range");
-	REFUSED("\x80\x04\x94.", "wants more values than are there");
+	REFUSED_FAR("\x80\x04}h\x05.", "entry 5 of the memo is used but was never stored");
+	REFUSED_FAR("\x80\x04}j\xff\xff\xff\xff.", "entry 4294967295 of the memo");
+	REFUSED_FAR("\x80\x04}r\xff\xff\xff\xff.", "index 4294967295 of the memo is out of range");
+	REFUSED_FAR("\x80\x04}r\xff\xff\xff\x7f.", "out of range");
+	REFUSED_FAR("\x80\x04\x94.", "wants more values than are there");
 	/* a list that is put into itself */
-	REFUSED("\x80\x04]\x94h\0h\0a.", "changed after it was taken out of the memo");
-	REFUSED("\x80\x04]2h\0.", "never stored");
-	REFUSED("\x80\x04]2Na.", "changed after it was taken out of the memo");
+	REFUSED_FAR("\x80\x04]\x94h\0h\0a.", "changed after it was taken out of the memo");
+	REFUSED_FAR("\x80\x04]2h\0.", "never stored");
+	REFUSED_FAR("\x80\x04}\x94h\0(\x8c\x04" "addrK\x01u.", "a dict is changed after it was taken out of the memo");
+	REFUSED_FAR("\x80\x04]2Na.", "changed after it was taken out of the memo");
 }
 
 static void test_structure(void **state)
 {
 	(void)state;
-	REFUSED("\x80\x04.", "wants more values");
-	REFUSED("\x80\x04}K\x01s.", "wants more values");
-	REFUSED("\x80\x04" "a.", "wants more values");
-	REFUSED("\x80\x04" "e.", "a group that was not begun");
+	REFUSED_FAR("\x80\x04.", "wants more values");
+	REFUSED_FAR("\x80\x04}K\x01s.", "wants more values");
+	REFUSED_FAR("\x80\x04" "a.", "wants more values");
+	REFUSED_FAR("\x80\x04" "e.", "a group that was not begun");
 	REFUSED("\x80\x04(K", "cut short");
-	REFUSED("\x80\x04(K\x01" "e.", "wants more values");
-	REFUSED("\x80\x04](}K\x01K\x02s(Ne.", "entries for a list, but there is a dict of numbers");
-	REFUSED("\x80\x04](K\x01" "e(K\x01K\x02u.", "items for a dict, but there is a list of numbers");
-	REFUSED("\x80\x04N(K\x01" "e.", "entries for a list, but there is None");
-	REFUSED("\x80\x04N(K\x01K\x02u.", "items for a dict, but there is None");
-	REFUSED("\x80\x04}(K\x01u.", "a key without a value");
-	REFUSED("\x80\x04" "0.", "wants more values");
+	REFUSED_FAR("\x80\x04(K\x01" "e.", "wants more values");
+	REFUSED_FAR("\x80\x04](}K\x01K\x02s(Ne.", "entries for a list, but there is a dict of numbers");
+	REFUSED_FAR("\x80\x04](K\x01" "e(K\x01K\x02u.", "items for a dict, but there is a list of numbers");
+	REFUSED_FAR("\x80\x04N(K\x01" "e.", "entries for a list, but there is None");
+	REFUSED_FAR("\x80\x04N(K\x01K\x02u.", "items for a dict, but there is None");
+	REFUSED_FAR("\x80\x04}(K\x01u.", "a key without a value");
+	REFUSED_FAR("\x80\x04}(\x8c\x04" "addrK\x01K\x02u.", "a key without a value");
+	REFUSED_FAR("\x80\x04}(\x8c\x04" "addrK\x01\x8c\x04" "sizeu.", "a key without a value");
+	REFUSED_FAR("\x80\x04" "0.", "wants more values");
 }
 
 static void test_nesting(void **state)

@@ -44,6 +44,7 @@ tm_unit_tests(base tm_base)
 tm_unit_tests(spec tm_spec tm_base)
 tm_unit_tests(store tm_store tm_base)
 tm_unit_tests(judge tm_judge tm_base)
+tm_unit_tests(card tm_card tm_base)
 tm_unit_tests(run tm_run tm_spec tm_store tm_judge tm_base)
 tm_unit_tests(draw tm_draw tm_store tm_judge tm_base)
 tm_unit_tests(memory tm_memory tm_base)
@@ -56,6 +57,20 @@ tm_unit_tests(plan ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_judge tm_b
 # The host side of the CUDA device; none of these tests needs a card.
 if(TIDEMARK_HAS_CUDA)
 	tm_unit_tests(cuda tm_device_cuda tm_device_cuda_kernels ${TM_WORK_LIBS} tm_base tm_cuda)
+endif()
+
+# A library in place of NVML, whose cards a script describes.
+if(TIDEMARK_TESTS)
+	add_library(fake_nvml MODULE tests/unit/card/fake_nvml.c)
+	set_target_properties(fake_nvml PROPERTIES PREFIX "")
+	target_include_directories(fake_nvml PRIVATE harness)
+	target_link_libraries(fake_nvml PRIVATE tm_options Threads::Threads)
+	file(GLOB sources CONFIGURE_DEPENDS tests/unit/card/test_*.c)
+	foreach(source IN LISTS sources)
+		get_filename_component(name ${source} NAME_WE)
+		add_dependencies(unit_card_${name} fake_nvml)
+	endforeach()
+	add_dependencies(unit_run_test_oncard fake_nvml)
 endif()
 
 if(TIDEMARK_TESTS)

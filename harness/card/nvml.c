@@ -298,14 +298,15 @@ bool nvml_users(const struct nvml *n, nvml_handle card, struct nvml_user *out, s
 	struct nvml_process v[USERS_MAX];
 	struct nvml_process_v1 old[USERS_MAX];
 	unsigned got = USERS_MAX;
+	int code = n->call.users ? n->call.users(card, &got, v) : NVML_FUNCTION_NOT_FOUND;
 
 	*used = 0;
-	if (n->call.users && !n->call.users(card, &got, v)) {
+	if (!code) {
 		for (unsigned i = 0; i < got; i++)
 			take_user(out, max, used, v[i].pid, v[i].used);
 	} else {
 		got = USERS_MAX;
-		if (n->call.users || !n->call.users_v1 || n->call.users_v1(card, &got, old))
+		if (code != NVML_FUNCTION_NOT_FOUND || !n->call.users_v1 || n->call.users_v1(card, &got, old))
 			return false;
 		for (unsigned i = 0; i < got; i++)
 			take_user(out, max, used, old[i].pid, old[i].used);

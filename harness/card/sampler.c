@@ -59,9 +59,25 @@ static void thin_out(struct sampler *s)
 	s->every_us *= 2;
 }
 
-static double number_or_nan(bool known, unsigned v)
+static double clock_mhz(const struct nvml *n, nvml_handle card, enum nvml_clock clock)
 {
-	return known ? v : NAN;
+	unsigned v;
+
+	return nvml_clock(n, card, clock, &v) ? v : NAN;
+}
+
+static double power_w(const struct nvml *n, nvml_handle card)
+{
+	unsigned v;
+
+	return nvml_power(n, card, &v) ? v / 1000.0 : NAN;
+}
+
+static double temperature_c(const struct nvml *n, nvml_handle card)
+{
+	unsigned v;
+
+	return nvml_temperature(n, card, &v) ? v : NAN;
 }
 
 static void read_card(struct sampler *s, int64_t now_us)
@@ -69,16 +85,15 @@ static void read_card(struct sampler *s, int64_t now_us)
 	const struct nvml *n = s->cards->nvml;
 	nvml_handle card = s->cards->v[s->at.card].handle;
 	struct sampled *o = &s->out;
-	unsigned v = 0;
 	uint64_t reasons = 0;
 
 	if (o->n == SAMPLER_KEEP_MAX)
 		thin_out(s);
 	o->us[o->n] = now_us - s->begin_us;
-	o->v[SAMPLED_SM][o->n] = number_or_nan(nvml_clock(n, card, NVML_CLOCK_SM, &v), v);
-	o->v[SAMPLED_MEM][o->n] = number_or_nan(nvml_clock(n, card, NVML_CLOCK_MEM, &v), v);
-	o->v[SAMPLED_POWER][o->n] = number_or_nan(nvml_power(n, card, &v), v) / 1000;
-	o->v[SAMPLED_TEMPERATURE][o->n] = number_or_nan(nvml_temperature(n, card, &v), v);
+	o->v[SAMPLED_SM][o->n] = clock_mhz(n, card, NVML_CLOCK_SM);
+	o->v[SAMPLED_MEM][o->n] = clock_mhz(n, card, NVML_CLOCK_MEM);
+	o->v[SAMPLED_POWER][o->n] = power_w(n, card);
+	o->v[SAMPLED_TEMPERATURE][o->n] = temperature_c(n, card);
 	o->n++;
 	o->taken++;
 	if (nvml_reasons(n, card, &reasons)) {
@@ -188,13 +203,13 @@ static void close_window(struct sampler *s)
 	int64_t now_us = tm_mono_us();
 	uint64_t mj;
 
-	/* one short enough to lie between two readings has this one */
-	read_card(s, now_us);
 	if (s->has_begin_mj && nvml_energy(s->cards->nvml, card->handle, &mj) && mj > s->begin_mj)
 		s->out.joules = (double)(mj - s->begin_mj) / 1000;
 	s->out.window_s = (double)(now_us - s->begin_us) * 1e-6;
 	if (s->gpm && nvml_gpm_take(s->gpm, true))
 		nvml_gpm_read(s->gpm, &s->out.activity);
+	/* a window short enough to lie between two readings has this one */
+	read_card(s, tm_mono_us());
 	s->window = CLOSED;
 }
 

@@ -77,10 +77,12 @@ static void fake_steps(int64_t each_us, int64_t twist)
 	fake_event("phase", "\"name\":\"measure\",\"at\":\"end\"");
 }
 
+static const char *fake_metrics = "";     /* more of them: ,"NAME":1 */
+
 static void fake_result(void)
 {
 	fake_event("result", "\"steps\":4,\"first\":2,\"settled\":true,\"work\":{\"steps\":4,\"tokens\":256,\"samples\":32},"
-		   "\"metrics\":{\"mem.requested.peak\":1000,\"mem.allocated.peak\":1024,\"mem.reserved.peak\":2048}");
+		   "\"metrics\":{\"mem.requested.peak\":1000,\"mem.allocated.peak\":1024,\"mem.reserved.peak\":2048%s}", fake_metrics);
 }
 
 /*
@@ -284,6 +286,16 @@ static int fake_planner(void)
 	return tm_write_fd(1, out.s, out.n, NULL) ? 9 : 0;
 }
 
+/* Where a test, or a library in place of the card's, finds out who this is. */
+static void fake_pid_file(const char *path)
+{
+	char text[32];
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+	if (path && tm_write_file(path, text, (size_t)n, NULL))
+		_exit(9);
+}
+
 static int fake_worker(void)
 {
 	static const char *const hangs[] = { "sleep", "spin", "ignore-term", "stop", "close-stdout", "half-line", "chatter", NULL };
@@ -298,13 +310,15 @@ static int fake_worker(void)
 		return 20;
 	params = json_object_get(json, "params");
 	mode = tm_json_str(params, "mode", "ok");
+	fake_metrics = tm_json_str(params, "metrics", "");
 	if (!strcmp(mode, "open-fd"))
 		open("/dev/null", O_RDONLY);
 	if (fake_highest_fd() != 3)
 		return 13;
 	if (tm_json_i64(params, "deathsig", 0))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fake_event("hello", "\"v\":1,\"pid\":%d,\"workload\":\"fake\"", (int)getpid());
+	fake_pid_file(tm_json_str(params, "pid_file", NULL));
+	fake_event("hello", "\"v\":1,\"pid\":%d,\"workload\":\"fake\",\"facts\":%s", (int)getpid(), tm_json_str(params, "facts", "{}"));
 	fake_event("phase", "\"name\":\"load\",\"at\":\"begin\"");
 	if (tm_json_i64(params, "grow", 0))
 		fake_grow((size_t)tm_json_i64(params, "grow", 0));

@@ -33,6 +33,8 @@ static struct describe *fixture_describe(void)
 		"{\"name\":\"deterministic\",\"type\":\"bool\",\"default\":false},"
 		"{\"name\":\"checkpoint\",\"type\":\"choice\",\"default\":\"none\",\"choices\":[\"none\",\"gelu\",\"block\"],\"same_numbers\":true},"
 		"{\"name\":\"cap\",\"type\":\"size\",\"default\":0,\"same_numbers\":true}]}],\"allocators\":[],\"devices\":[],\"metrics\":["
+		"{\"name\":\"flops.model\",\"unit\":\"FLOP/step\",\"better\":\"none\",\"exact\":true},"
+		"{\"name\":\"flops.done\",\"unit\":\"FLOP/step\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.requested.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.allocated.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true},"
 		"{\"name\":\"mem.reserved.peak\",\"unit\":\"B\",\"better\":\"lower\",\"exact\":true}]}");

@@ -331,11 +331,15 @@ int flash_plan_run(const struct flash_plan *p, cudnnHandle_t handle, const struc
 		   void *workspace, struct tm_err *err)
 {
 	cudnnBackendDescriptor_t pack = NULL;
+	cudnnStatus_t status;
 	char what[FLASH_SHAPE_TEXT];
 	int rc = pack_new(p, memory, n, workspace, &pack, err);
 
-	if (!rc)
-		rc = flash_check(cudnnBackendExecute(handle, p->plan, pack), flash_shape_text(&p->shape, what), err);
+	if (!rc) {
+		status = cudnnBackendExecute(handle, p->plan, pack);
+		if (status != CUDNN_STATUS_SUCCESS)
+			rc = flash_check(status, flash_shape_text(&p->shape, what), err);
+	}
 	if (pack)
 		cudnnBackendDestroyDescriptor(pack);
 	return rc;

@@ -86,7 +86,7 @@ static void attention_case(struct kit *k, int64_t B, int64_t T, int64_t H, int64
 {
 	struct tensor qkv = NORMAL(k, B, T, 3 * H * D), out = NEW(k, B, T, H * D), probs = NEW(k, B, H, T, T);
 	struct tensor length = BELOW(k, (uint64_t)T + 1, B);
-	struct ref_attention ref = { B, T, H, D, lengths ? tensor_i32(&length) : NULL, causal, p, { 77, 3, 5 } };
+	struct ref_attention ref = { B, T, H, D, lengths ? tensor_i32(&length) : NULL, causal, p, { 77, 3, 5 }, NULL };
 	double *qd = kit_double(&qkv), *od = kit_double(&out), *pd = kit_double(&probs);
 
 	tensor_i32(&length)[0] = 0;                     /* one sample without any key */

@@ -240,7 +240,7 @@ static void attention_case(struct kit *k, int64_t B, int64_t T, int64_t H, int64
 {
 	struct tensor qkv = NORMAL(k, B, T, 3 * H * D), out = NEW(k, B, T, H * D), probs = NEW(k, B, H, T, T);
 	struct tensor length = BELOW(k, (uint64_t)T + 1, B), dout = NORMAL(k, B, T, H * D), dqkv = NEW(k, B, T, 3 * H * D);
-	struct ref_attention ref = { B, T, H, D, lengths ? tensor_i32(&length) : NULL, causal, p, { 1ull << 40, 9, 2 } };
+	struct ref_attention ref = { B, T, H, D, lengths ? tensor_i32(&length) : NULL, causal, p, { 1ull << 40, 9, 2 }, NULL };
 	struct problem problem = { .shape = &ref, .forward = attention_forward, .out_n = B * T * H * D, .dout = kit_double(&dout) };
 
 	kit_set(&dqkv, NAN);

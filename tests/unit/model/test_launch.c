@@ -170,6 +170,47 @@ static void eager_records_nothing(void **state)
 	rig_close(&r);
 }
 
+static int carried_out;
+
+static int count_gelu(struct device *dev, const struct op_gelu_fwd *a, void *ws, struct tm_err *err)
+{
+	(void)dev, (void)a, (void)ws, (void)err;
+	carried_out++;
+	return 0;
+}
+
+static int count_upload(struct device *dev, struct tensor *dst, const void *src, uint64_t bytes, struct tm_err *err)
+{
+	(void)dev, (void)dst, (void)src, (void)bytes, (void)err;
+	carried_out++;
+	return 0;
+}
+
+/* Operations and uploads reach the device in eager steps and into the recording, and never beside a launch. */
+static void a_launched_step_carries_nothing_out(void **state)
+{
+	struct train_opts o = graph_opts(MODEL_GPT);
+	struct device_table counted;
+	struct rig r;
+	int each;
+
+	(void)state;
+	open_watched(&r, &o, MODEL_GPT, "caching");
+	counted = *watched.ops;
+	counted.gelu_fwd = count_gelu;
+	watched.ops = &counted;
+	watched.upload = count_upload;
+	carried_out = 0;
+	steps(&r, 0, 1);
+	each = carried_out;
+	assert_true(each > 2);
+	steps(&r, 1, 2);
+	assert_int_equal(carried_out, 3 * each);
+	steps(&r, 3, 3);
+	assert_int_equal(carried_out, 3 * each);
+	rig_close(&r);
+}
+
 /* ---- memory ----------------------------------------------------------------------------- */
 
 struct seen {
@@ -374,6 +415,7 @@ int main(void)
 		cmocka_unit_test(two_steps_eager_the_third_recorded_then_launched),
 		cmocka_unit_test(every_upload_of_every_micro_batch_is_fed),
 		cmocka_unit_test(eager_records_nothing),
+		cmocka_unit_test(a_launched_step_carries_nothing_out),
 		cmocka_unit_test(memory_sees_the_same_steps),
 		cmocka_unit_test(other_addresses_are_recorded_anew),
 		cmocka_unit_test(a_recording_that_fails_is_given_up),

@@ -5,7 +5,7 @@
 #   TIDEMARK_CUDA        AUTO: where it can be built; ON: or stop; OFF
 #   TIDEMARK_CUDA_ARCHS  compute capabilities without the dot, such as
 #                        "75;80;89;90" for a release (70 up to CUDA 12), or native
-set(TIDEMARK_CUDA OFF CACHE STRING "build the CUDA device: AUTO, ON or OFF")
+set(TIDEMARK_CUDA AUTO CACHE STRING "build the CUDA device: AUTO, ON or OFF")
 set(TIDEMARK_CUDA_ARCHS 90 CACHE STRING "compute capabilities to compile kernels for")
 set(TIDEMARK_HAS_CUDA OFF)
 
@@ -28,7 +28,13 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${TIDEMARK_CUDA_ARCHS})
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
+find_package(CUDAToolkit)
+foreach(part CUDA::cudart CUDA::cublasLt)
+	if(NOT TARGET ${part})
+		tm_cuda_missing("${part} of the toolkit")
+		return()
+	endif()
+endforeach()
 set(found_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
 set(CMAKE_FIND_LIBRARY_SUFFIXES .so)      # CUDA's libraries are shared in the portable build too
 find_path(CUDNN_INCLUDE_DIR NAMES cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/include

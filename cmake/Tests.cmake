@@ -13,10 +13,10 @@ function(tm_unit_tests folder)
 		target_include_directories(${target} PRIVATE tests/unit)
 		target_compile_definitions(${target} PRIVATE TESTS_DIR="${CMAKE_SOURCE_DIR}/tests"
 			BUILD_DIR="${CMAKE_BINARY_DIR}")
-		# so that a device which is loaded finds what it needs of the program; before the archive itself, which then adds nothing
+		# so that a device which is loaded finds what it needs of the program
 		if(TIDEMARK_HAS_CUDA AND "tm_device" IN_LIST ARGN)
 			set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON CUDA_RUNTIME_LIBRARY Shared)
-			target_link_libraries(${target} PRIVATE -Wl,--whole-archive $<TARGET_FILE:tm_base> -Wl,--no-whole-archive)
+			target_link_libraries(${target} PRIVATE ${TM_EXPORTED})
 		endif()
 		target_link_libraries(${target} PRIVATE ${ARGN} Tidemark::cmocka tm_options)
 		add_test(NAME unit.${folder}.${name} COMMAND ${target})

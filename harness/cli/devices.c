@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "cli/calibrate.h"
+#include "cli/devices_cards.h"
 #include "cli/request.h"
 #include "cli/table.h"
 #include "run/run.h"
@@ -89,7 +90,29 @@ static int add_cards(struct cli *cli, bool people, struct table *t)
 	return 0;
 }
 
-/* Two tables for people, one for programs. */
+/* The cards of this machine and who is on them, as the driver tells it. */
+static void add_here(struct cli *cli, struct tm_str *out)
+{
+	struct tm_str remark = TM_STR_INIT;
+	struct table *t = table_new();
+
+	devices_cards_remark(&remark);
+	table_column(t, "device", TABLE_TEXT);
+	table_column(t, "card of this machine", TABLE_TEXT);
+	table_column(t, "memory", TABLE_BYTES);
+	table_column(t, "in use", TABLE_BYTES);
+	table_column(t, "state", TABLE_TEXT);
+	if (devices_cards_rows(t, true)) {
+		tm_str_addc(out, '\n');
+		table_print(t, cli->format, 0, out);
+	}
+	if (remark.n)
+		tm_str_addf(out, "\n%s\n", remark.s);
+	table_free(t);
+	tm_str_free(&remark);
+}
+
+/* Three tables for people, one for programs. */
 static int list(struct cli *cli, struct tm_str *out)
 {
 	bool people = cli->format == CLI_TABLE || cli->format == CLI_MD;
@@ -103,6 +126,7 @@ static int list(struct cli *cli, struct tm_str *out)
 		rc = add_built(cli, true, t);
 		table_print(t, cli->format, 0, out);
 		table_free(t);
+		add_here(cli, out);
 		t = table_new();
 		tm_str_add(out, "\ncards for plan (`tidemark plan SPEC --device NAME`, or the path of a device file)\n");
 		if (cli->format == CLI_MD)
@@ -116,6 +140,8 @@ static int list(struct cli *cli, struct tm_str *out)
 	table_column(t, "what it is", TABLE_TEXT);
 	if (!rc && !people)
 		rc = add_built(cli, false, t);
+	if (!rc && !people)
+		devices_cards_rows(t, false);
 	if (!rc)
 		rc = add_cards(cli, people, t);
 	table_print(t, cli->format, 0, out);

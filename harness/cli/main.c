@@ -118,6 +118,8 @@ int main(int argc, char **argv)
 	int at = 1, rc;
 
 	hold_standard_fds();
+	/* so that cuda:0 of our programs is nvidia-smi's 0 and the same one every night: "the fastest first" is a guess of the runtime's */
+	setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
 	setlocale(LC_ALL, "C.UTF-8");    /* widths of characters; numbers stay as in C */
 	cli.guard = find_program(dir, "tidemark-guard");
 	cli.work = find_program(dir, "tidemark-work");

@@ -382,6 +382,7 @@ static void page_print(struct page *p)
 	planned(p);
 	page_memory(p);
 	page_operators(p);
+	page_device(p);
 	events(p);
 	log_tail(p);
 	page_heading(p, "The command that repeats it");

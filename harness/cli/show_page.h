@@ -24,6 +24,9 @@ bool page_is_event(const json_t *event, const char *kind);
 void page_peaks(struct page *p, const json_t *peaks);
 void page_categories(struct page *p, const json_t *peaks);
 
+/* show_device.c: what the device said of itself. */
+void page_device(struct page *p);
+
 /* show_memory.c: peaks by phase, memory by category; operators by memory and by time. */
 void page_memory(struct page *p);
 void page_operators(struct page *p);

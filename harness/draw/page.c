@@ -373,6 +373,7 @@ void page_write(const struct page *p, struct tm_str *out)
 		   "allocated in blocks, reserved from the device. Step: median of the counted steps; MAD: median absolute deviation from it. "
 		   "Growth: bytes that stay from step to step (Theil–Sen slope). The canonical label is in the tooltip.</p>\n");
 	page_runs(p->sweep, out);
+	page_card(p->sweep, out);
 	tm_str_add(out, "</section>\n<section>\n");
 	page_findings(p->sweep, out);
 	page_excluded(p->sweep, out);

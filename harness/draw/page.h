@@ -35,6 +35,7 @@ void page_write(const struct page *page, struct tm_str *out);
 /* ---- its tables (page_tables.c) ---------------------------------------- */
 
 void page_runs(const struct draw_sweep *s, struct tm_str *out);
+void page_card(const struct draw_sweep *s, struct tm_str *out);          /* page_card.c; nothing where no run was on a card */
 void page_findings(const struct draw_sweep *s, struct tm_str *out);      /* what stayed, notes */
 void page_excluded(const struct draw_sweep *s, struct tm_str *out);
 void page_environment(const struct draw_sweep *s, struct tm_str *out);

@@ -100,7 +100,11 @@ static int read_question(struct question *q, const json_t *job, const char *desc
 	if (rc)
 		return rc;
 	q->live_most = most < 1 ? 1 : most > LIVE_ALL ? LIVE_ALL : (size_t)most;
-	return run_options(&q->run, &q->pool, &q->bad, err);
+	q->bad = NULL;
+	rc = run_options(&q->run, &q->pool, &q->bad, err);
+	if (rc || !q->run.workload->check_device)
+		return rc;
+	return q->run.workload->check_device(q->run.opts, device_workspaces_find(q->card.backend), &q->bad, err);
 }
 
 /* NULL: it can be gone through. */

@@ -223,7 +223,9 @@ int run_options(struct run *run, json_t **pool, const char **bad, struct tm_err 
 		return tm_fail(err, TM_EINVALID, "there is no workload '%.60s'", run->job->workload);
 	run->opts = tm_xcalloc(1, w->opts_size ? w->opts_size : 1);
 	rc = param_parse(w->params, w->param_n, run->job->own, run->opts, pool, bad, err);
-	return !rc && w->check ? w->check(run->opts, bad, err) : rc;
+	if (!rc && w->check)
+		rc = w->check(run->opts, bad, err);
+	return !rc && w->check_allocator ? w->check_allocator(run->opts, run->job->allocator, bad, err) : rc;
 }
 
 int work_run(const struct job *job, struct event_out *ev)

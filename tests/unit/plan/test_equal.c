@@ -192,6 +192,12 @@ static json_t *draw_value(const struct param *p)
 	}
 }
 
+/* Where a job runs is not drawn, nor how steps get to a card (model/test_launch.c). */
+static bool not_here(const struct param *p)
+{
+	return !strcmp(p->name, "device") || !strcmp(p->name, "threads") || !strcmp(p->name, "launch");
+}
+
 static json_t *draw_params(const struct workload *w)
 {
 	size_t n, models = 0;
@@ -202,7 +208,7 @@ static json_t *draw_params(const struct workload *w)
 		const struct param *p = i < w->param_n ? &w->params[i] : &common[i - w->param_n];
 		json_t *v;
 
-		if (strcmp(p->name, "device") == 0 || strcmp(p->name, "threads") == 0)
+		if (not_here(p))
 			continue;
 		v = draw_value(p);
 		if (v)
@@ -245,7 +251,7 @@ static void every_choice_was_drawn(const json_t *jobs, const struct workload *w)
 			const char *choice = p->choices[c];
 
 			/* texts need files, sizes a share of the peak: not every one is had by drawing */
-			if (strchr(choice, '=') || strstr(choice, ":text") || strstr(choice, ":size") || !strcmp(p->name, "model"))
+			if (not_here(p) || strchr(choice, '=') || strstr(choice, ":text") || strstr(choice, ":size") || !strcmp(p->name, "model"))
 				continue;
 			if (!drawn_somewhere(jobs, w->name, p->name, choice))
 				tm_str_addf(&missing, " %s=%s", p->name, choice);

@@ -56,6 +56,8 @@ static inline void kit_open_device(struct kit *k, int threads)
 
 	if (!kit_on_cpu() && kit_card) {
 		k->dev = kit_card;
+		k->dev->mem = NULL;               /* where a test failed it left its memory behind */
+		k->dev->standing = NULL;
 		device_reset_account(k->dev);
 		return;
 	}

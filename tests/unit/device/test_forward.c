@@ -71,7 +71,8 @@ static void norm_case(struct kit *k, enum dtype F, int64_t rows, int64_t n)
 
 static void norm_matches_its_definition(void **state)
 {
-	static const int64_t shapes[][2] = { { 1, 1 }, { 1, 2 }, { 3, 7 }, { 129, 33 }, { 65, 256 }, { 5, 1600 }, { 3, 4097 } };
+	static const int64_t shapes[][2] = { { 1, 1 }, { 1, 2 }, { 3, 7 }, { 129, 33 }, { 65, 256 }, { 5, 1600 }, { 3, 4097 },
+					     { 9, 768 }, { 3, 2304 }, { 2, 8192 }, { 2, 9000 } };
 	struct kit k;
 
 	(void)state;

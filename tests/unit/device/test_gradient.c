@@ -183,7 +183,7 @@ static void norm_forward(const void *shape, double *const in[], double *out)
 
 static void norm(void **state)
 {
-	static const struct norm_shape shapes[] = { { 1, 2 }, { 3, 7 }, { 9, 33 }, { 130, 65 }, { 70, 1030 } };
+	static const struct norm_shape shapes[] = { { 1, 2 }, { 3, 7 }, { 9, 33 }, { 130, 65 }, { 70, 1030 }, { 35, 768 }, { 3, 4104 } };
 	struct kit k;
 
 	(void)state;
@@ -319,7 +319,7 @@ static void embed_forward(const void *shape, double *const in[], double *out)
 static void embed(void **state)
 {
 	static const struct embed_shape shapes[] = { { 1, 1, 1, 1, NULL, NULL }, { 2, 5, 3, 4, NULL, NULL }, { 4, 61, 37, 7, NULL, NULL },
-						     { 3, 100, 70, 300, NULL, NULL } };
+						     { 3, 100, 70, 300, NULL, NULL }, { 5, 700, 24, 2, NULL, NULL } };
 	struct kit k;
 
 	(void)state;

@@ -45,7 +45,8 @@ static bool loss_is_finite(struct kit *k, const struct chain *c, int where, floa
 	RUN(embed_fwd, k, .out = &x, .ids = &ids, .wte = &wte, .wpe = &wpe);
 	RUN(norm_fwd, k, .y = &n, .mean = &mean, .rstd = &rstd, .x = &x, .gamma = &gamma, .beta = &beta, .eps = 1e-5f);
 	RUN(linear_fwd, k, .y = &qkv, .x = &n, .w = &w, .b = &b);
-	if (c->flash)
+	/* a card's library may have it for other types only */
+	if (c->flash && (!k->dev->workspaces->no_flash || !k->dev->workspaces->no_flash(F, C / H, T)))
 		RUN(flash_fwd, k, .out = &o, .lse = &lse, .qkv = &qkv, .heads = H, .causal = true, .dropout_p = 0.2f, .random = at);
 	else
 		RUN(attention_fwd, k, .out = &o, .probs = &probs, .qkv = &qkv, .heads = H, .causal = true, .dropout_p = 0.2f, .random = at);

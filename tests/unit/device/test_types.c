@@ -232,7 +232,8 @@ static void elements(void **state)
 
 static void normalisation(void **state)
 {
-	static const int64_t shapes[][2] = { { 1, 2 }, { 3, 7 }, { 130, 65 }, { 70, 1030 }, { 5, 4100 } };
+	static const int64_t shapes[][2] = { { 1, 2 }, { 3, 7 }, { 130, 65 }, { 70, 1030 }, { 5, 4100 }, { 35, 768 }, { 3, 2304 },
+					     { 19, 4104 }, { 2, 8200 } };
 	struct kit k;
 
 	(void)state;
@@ -242,7 +243,8 @@ static void normalisation(void **state)
 
 static void embeddings(void **state)
 {
-	static const int64_t shapes[][4] = { { 1, 1, 1, 1 }, { 2, 5, 3, 4 }, { 4, 61, 37, 7 }, { 3, 100, 70, 300 } };
+	static const int64_t shapes[][4] = { { 1, 1, 1, 1 }, { 2, 5, 3, 4 }, { 4, 61, 37, 7 }, { 3, 100, 70, 300 },
+					     { 3, 100, 72, 300 }, { 70, 33, 16, 50 }, { 1, 2100, 8, 66000 } };
 	struct kit k;
 
 	(void)state;

@@ -146,6 +146,8 @@ static void padded_and_masked(struct train_opts *o)
 	o->lengths = "random";
 	o->mlm_positions = "masked";
 	o->attention = "flash";
+	if (!rig_has_flash(o))
+		o->precision = "bf16";
 }
 
 static void bert_learns_from_padded_samples(void **state)

@@ -212,7 +212,9 @@ static void tf32_rounds_its_operands_and_fp32_does_not(void **state)
 		rig_open(&r, &(struct rig_conf){ 0 }, &o, MODEL_GPT, 7);
 		assert_int_equal(r.trainer->model->how.types.tf32, i);
 		y = product(&r, 1024.5f, 1, r.trainer->model->how.types.tf32);
-		if (i)
+		if (i && strcmp(rig_device(), "cpu"))
+			assert_true(fabsf(y - 1024.5f) <= 0x1p-11f * 1024.5f);   /* a library may take so small a product in f32 */
+		else if (i)
 			assert_true((y == 1024 || y == 1025) && fabsf(y - 1024.5f) <= 0x1p-11f * 1024.5f);
 		else
 			assert_true(y == 1024.5f);

@@ -14,6 +14,7 @@
 #include "device/cuda/kernels/types.cuh"
 
 #define THREADS 1024
+#define N 8                               /* logits a thread takes at a time, in every type, so that the sum has one order */
 
 /* Σ exp(x - max) of the elements seen; nothing seen: -∞ and 0. */
 struct partial {
@@ -27,11 +28,10 @@ __device__ static inline float weight(float max, float top)
 }
 
 /*
- * N more numbers, of which those from `left` on do not count. One rescaling for
+ * More numbers, of which those from `left` on do not count. One rescaling for
  * all of them. A NaN passes the maximum by, but not the sum; of -∞ only, the
  * maximum is no use as a shift.
  */
-template <int N>
 __device__ static inline void see(partial &p, const float (&x)[N], int left)
 {
 	float top = p.max, shift;
@@ -76,7 +76,6 @@ __device__ static inline row_sum block_total(partial p, float *maxima, double *s
 template <typename T, bool WIDE>
 __device__ static inline partial first_pass(const T *z, int vocab)
 {
-	constexpr int N = pack_n<T>;
 	partial p = { -INFINITY, 0 };
 
 	for (int at = (int)threadIdx.x * N; at < vocab; at += THREADS * N) {
@@ -92,7 +91,6 @@ __device__ static inline partial first_pass(const T *z, int vocab)
 template <typename T, bool WIDE>
 __device__ static inline void second_pass(T *z, int cols, int vocab, int target, float max, float factor, float scale)
 {
-	constexpr int N = pack_n<T>;
 	int packs = (cols + N - 1) / N, mine = (packs - (int)threadIdx.x + THREADS - 1) / THREADS;
 
 	for (int k = mine - 1; k >= 0; k--) {
@@ -113,7 +111,6 @@ __device__ static inline void second_pass(T *z, int cols, int vocab, int target,
 template <typename T, bool WIDE>
 __device__ static inline void zero_row(T *z, int cols)
 {
-	constexpr int N = pack_n<T>;
 	const float zeros[N] = { 0 };
 
 	for (int at = (int)threadIdx.x * N; at < cols; at += THREADS * N)
@@ -160,7 +157,7 @@ extern "C" int k_loss(kernel_stream s, enum dtype type, void *logits, float *los
 	if (!rows)
 		return cudaSuccess;
 	WITH_TYPE(type, T, {
-		bool wide = aligned_16(logits) && cols % pack_n<T> == 0;
+		bool wide = aligned_16(logits) && cols % N == 0;
 
 		WITH_FLAG(wide, WIDE, loss_kernel<T, WIDE><<<(unsigned)rows, THREADS, 0, s>>>((T *)logits, losses, targets,
 			(int)cols, (int)vocab, scale, scale_by, live, grad));

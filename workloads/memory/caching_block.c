@@ -148,7 +148,9 @@ static struct caching_block *best_fit(const struct caching_request *req)
 		while (block && caching_expands(block));
 		return block;
 	}
-	while (caching_expands(block) && (next = next_of_stream(block)) && reach(next) < reach(block))
+	/* One that reaches no further than it is large is not undercut: what follows is as large or larger. */
+	while (caching_expands(block) && reach(block) > block->size && (next = next_of_stream(block)) &&
+	       reach(next) < reach(block))
 		block = next;
 	return block;
 }

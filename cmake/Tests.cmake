@@ -1,6 +1,10 @@
 # Tests: every tests/unit/FOLDER/test_*.c is a cmocka program linked with the
 # library of that folder; every tests/e2e/*.sh runs with the built programs.
 
+# To build what one pass of scripts/test.sh runs, and no more: ctest -L unit, scripts/fuzz.sh.
+add_custom_target(unit_tests)
+add_custom_target(fuzzers)
+
 function(tm_unit_tests folder)
 	if(NOT TIDEMARK_TESTS)
 		return()
@@ -19,6 +23,7 @@ function(tm_unit_tests folder)
 			target_link_libraries(${target} PRIVATE ${TM_EXPORTED})
 		endif()
 		target_link_libraries(${target} PRIVATE ${ARGN} Tidemark::cmocka tm_options)
+		add_dependencies(unit_tests ${target})
 		add_test(NAME unit.${folder}.${name} COMMAND ${target})
 		set_tests_properties(unit.${folder}.${name} PROPERTIES TIMEOUT 240 LABELS unit SKIP_RETURN_CODE 77
 			ENVIRONMENT "OMP_WAIT_POLICY=passive")
@@ -54,6 +59,12 @@ tm_unit_tests(device tm_device_cpu tm_device_builtin tm_device tm_memory tm_base
 tm_unit_tests(model ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
 tm_unit_tests(workloads ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
 tm_unit_tests(plan ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_judge tm_base)
+# Some of them run the programs.
+foreach(program tidemark-work tidemark-guard)
+	if(TARGET ${program})
+		add_dependencies(unit_tests ${program})
+	endif()
+endforeach()
 # The host side of the CUDA device; none of these tests needs a card.
 if(TIDEMARK_HAS_CUDA)
 	tm_unit_tests(cuda tm_device_cuda tm_device_cuda_kernels ${TM_WORK_LIBS} tm_base tm_cuda)
@@ -95,5 +106,24 @@ if(TIDEMARK_FUZZ)
 		add_executable(${name} ${source})
 		target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 		target_link_libraries(${name} PRIVATE tm_${folder} tm_base tm_options)
+		add_dependencies(fuzzers ${name})
 	endforeach()
 endif()
+
+# The longest first, so that at the end no core waits for the last test. Only the order depends on these
+# (about the seconds under the sanitizers, or without them for what runs only without them), and only the
+# first time: later ctest goes by what it has measured.
+set(TM_LONG_TESTS
+	unit.model.test_precision_slow 70 unit.run.test_advise 50 unit.plan.test_equal 50 unit.model.test_invariance 50
+	unit.device.test_attention 40 unit.device.test_flash 40 unit.run.test_kill 40 unit.device.test_linear 35
+	unit.memory.test_conf 35 unit.snapshot.test_hostile 30 unit.device.test_threads 28 unit.model.test_learns 27
+	unit.model.test_allocations 25 unit.memory.test_model 22 unit.draw.test_report 20 unit.model.test_checks_step 20
+	unit.device.test_gradient 16 unit.store.test_hard 15 unit.run.test_guard 14 unit.plan.test_plan 14
+	unit.model.test_split 14 unit.model.test_saved 14 unit.memory.test_cost 14
+	e2e.add_workload 45 e2e.bad_spec 23 e2e.injection 15 e2e.kill 15 e2e.smoke 15 e2e.pytorch_events 13 e2e.hangs 13)
+while(TM_LONG_TESTS)
+	list(POP_FRONT TM_LONG_TESTS name seconds)
+	if(TEST ${name})
+		set_tests_properties(${name} PROPERTIES COST ${seconds})
+	endif()
+endwhile()

@@ -26,21 +26,21 @@ configure() { # DIR OPTIONS…: once; CMake looks after later changes itself
 	rm -f "/tmp/tidemark-cmake.$$"
 }
 
-build() {
+build() { # DIR TARGET
 	echo "== building $1" >&2
-	cmake --build "$1" -j "$jobs" >"$1/build.log" 2>&1 || { grep -E "error|warning|FAILED" "$1/build.log" | head -40 >&2; exit 1; }
+	cmake --build "$1" -j "$jobs" --target "$2" >"$1/build.log" 2>&1 || { grep -E "error|warning|FAILED" "$1/build.log" | head -40 >&2; exit 1; }
 }
 
 configure build-test -DTIDEMARK_FAULTS=ON
-build build-test
+build build-test all
 
 if [ "$what" = all ]; then
 	configure build-asan -DTIDEMARK_FAULTS=ON -DTIDEMARK_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
-	build build-asan
+	build build-asan unit_tests
 	export CC=clang
 	configure build-fuzz -DTIDEMARK_FUZZ=ON -DTIDEMARK_TESTS=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo
 	unset CC
-	build build-fuzz
+	build build-fuzz fuzzers
 	echo "== fuzzing" >&2
 	scripts/fuzz.sh build-fuzz
 	echo "== unit tests under address and undefined-behaviour sanitizers" >&2

@@ -16,6 +16,8 @@
 #include <time.h>
 
 #define JOIN_S 2
+/* NVML's own rate of refreshing what GPM counts: two samples that are closer are of the same moment. */
+#define GPM_MIN_US 100000
 
 enum window { BEFORE, OPEN, CLOSED };
 
@@ -206,7 +208,7 @@ static void close_window(struct sampler *s)
 	if (s->has_begin_mj && nvml_energy(s->cards->nvml, card->handle, &mj) && mj > s->begin_mj)
 		s->out.joules = (double)(mj - s->begin_mj) / 1000;
 	s->out.window_s = (double)(now_us - s->begin_us) * 1e-6;
-	if (s->gpm && nvml_gpm_take(s->gpm, true))
+	if (s->gpm && now_us - s->begin_us >= GPM_MIN_US && nvml_gpm_take(s->gpm, true))
 		nvml_gpm_read(s->gpm, &s->out.activity);
 	/* a window short enough to lie between two readings has this one */
 	read_card(s, tm_mono_us());

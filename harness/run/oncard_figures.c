@@ -173,7 +173,7 @@ static void add_utilisation(struct figures *f, const struct oncard *o, const str
 /*
  * Slowed down by heat, a brake or a fault; or far below the highest clock with
  * none of the reasons for which a card runs so night after night: the power
- * cap, and clocks that somebody set.
+ * cap, clocks that somebody set, and nothing to do.
  */
 static bool throttled(const struct card *card, const struct figures *f, const struct sampled *s)
 {
@@ -182,7 +182,7 @@ static bool throttled(const struct card *card, const struct figures *f, const st
 	if (s->slowed)
 		return true;
 	return card->sm_mhz_max && clock < SLOW_SHARE * card->sm_mhz_max &&
-	       !(s->reasons & (NVML_REASON_POWER_CAP | NVML_REASON_SETTING));
+	       !(s->reasons & (NVML_REASON_POWER_CAP | NVML_REASON_SETTING | NVML_REASON_IDLE));
 }
 
 static void say_throttled(const struct sampled *s, struct collect *c)

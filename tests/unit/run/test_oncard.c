@@ -350,6 +350,9 @@ static void test_throttled(void **state)
 	set_script("clock 1188\nreasons 0x2\n");        /* somebody set it so */
 	assert_ok(sweep(&(struct how){ 0 }, &sum, &err), &err);
 	assert_int_equal(ask("SELECT flags FROM run"), 0);
+	set_script("clock 345\nreasons 0x1\n");         /* nothing to do */
+	assert_ok(sweep(&(struct how){ 0 }, &sum, &err), &err);
+	assert_int_equal(ask("SELECT flags FROM run"), 0);
 	set_script("clock 1980\nreasons 0x20\n");
 	assert_int_equal(sweep(&(struct how){ .card = "{\"on_throttle\":\"fail\"}", .reps = 3 }, &sum, &err), TM_EENV);
 	assert_non_null(strstr(err.text, "on_throttle"));

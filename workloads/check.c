@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "common.h"
 #include "workload.h"
 
@@ -34,6 +35,16 @@ static void nothing_close(struct mem_driver *drv)
 	(void)drv;
 }
 
+/* The only device whose driver has a pool of its own. */
+static int check_pool(const struct job *job, const char **bad, struct tm_err *err)
+{
+	if (!strcmp(job->device, "cuda") || tm_starts_with(job->device, "cuda:"))
+		return 0;
+	*bad = "allocator";
+	return tm_fail(err, TM_EINVALID, "allocator %s is the driver's own pool, which device %.40s does not have; expected device cuda, or "
+		       "allocator caching or raw", job->allocator, job->device);
+}
+
 static int check_allocator(const struct job *job, const char **bad, struct tm_err *err)
 {
 	static struct mem_driver nothing = {
@@ -42,9 +53,13 @@ static int check_allocator(const struct job *job, const char **bad, struct tm_er
 	struct mem_config cfg = {
 		.policy = job->allocator, .conf = job->alloc_conf, .cap_bytes = job->cap_bytes,
 	};
+	const struct mem_policy *policy = mem_policy_find(job->allocator);
 	struct mem *mem = NULL;
-	int rc = mem_new(&cfg, &nothing, &mem, err);
+	int rc;
 
+	if (policy && policy->drivers_pool && !*job->alloc_conf)
+		return check_pool(job, bad, err);
+	rc = mem_new(&cfg, &nothing, &mem, err);
 	if (rc)
 		*bad = "alloc_conf";
 	mem_free(mem);

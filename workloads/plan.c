@@ -110,10 +110,13 @@ static int read_question(struct question *q, const json_t *job, const char *desc
 /* NULL: it can be gone through. */
 static const char *unplanned(const struct run *run)
 {
+	const struct mem_policy *policy = mem_policy_find(run->job->allocator);
 	const struct workload *w = run->workload;
 
 	if (w->drive || !(w->uses & WORKLOAD_MEMORY))
 		return "what it takes is known only by running it";
+	if (policy && policy->drivers_pool)
+		return "how the driver's own pool cuts its blocks is known only by running it";
 	return w->unplanned ? w->unplanned(run->opts) : NULL;
 }
 

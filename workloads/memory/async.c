@@ -169,6 +169,7 @@ static const struct mem_policy async_policy = {
 	.name = "async",
 	.help = "the driver's own pool, in the order of the stream (cudaMallocAsync); device cuda only",
 	.exact = false,
+	.drivers_pool = true,
 	.create = async_create,
 	.destroy = async_destroy,
 	.alloc = async_alloc,

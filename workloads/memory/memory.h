@@ -164,6 +164,7 @@ struct mem_policy {
 	int version;                      /* MEM_POLICY_VERSION */
 	const char *name, *help;
 	bool exact;                       /* its reserved peak is the same in every run */
+	bool drivers_pool;                /* is a pool of the driver's: only where there is one, and not to be planned */
 	bool takes_conf;                  /* the option string means something; else only "" gets to create */
 	/* What a spec may write for this policy with that option beside others; both or (NULL) none. */
 	const char *short_name, *short_conf;

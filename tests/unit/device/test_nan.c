@@ -57,24 +57,33 @@ static bool loss_is_finite(struct kit *k, const struct chain *c, int where, floa
 	return all_finite(&losses);
 }
 
+/* A kit of its own, so that what is alive stays little: on a card all of it is copied for each call. */
+static bool chain_is_finite(const struct chain *c, int where, float bad)
+{
+	struct kit k;
+	bool finite;
+
+	kit_open(&k, 2);
+	finite = loss_is_finite(&k, c, where, bad);
+	kit_close(&k);
+	return finite;
+}
+
 static void bad_numbers_reach_the_loss(void **state)
 {
 	static const float bad[] = { NAN, INFINITY, -INFINITY };
-	struct kit k;
 
 	(void)state;
-	kit_open(&k, 2);
 	for (size_t i = 0; i < 4 * TM_ARRAY_N(kit_types); i++) {
 		const struct chain c = { kit_types[i / 4], i & 1 ? GELU_ERF : GELU_TANH, i & 2 };
 
-		assert_true(loss_is_finite(&k, &c, -1, 0));
+		assert_true(chain_is_finite(&c, -1, 0));
 		for (int where = 0; where < 5; where++)
 			for (size_t j = 0; j < TM_ARRAY_N(bad); j++)
-				if (loss_is_finite(&k, &c, where, bad[j]))
+				if (chain_is_finite(&c, where, bad[j]))
 					fail_msg("%g at place %d does not reach the loss in %s, flash %d", (double)bad[j], where,
 						 dtype_name[c.F], c.flash);
 	}
-	kit_close(&k);
 }
 
 /* Every position of a row, since vector loops have heads, bodies and tails. */

@@ -373,7 +373,7 @@ static uint64_t bytes_of(const struct tensor *t)
 
 static uint64_t state_bytes(const struct trainer *t)
 {
-	uint64_t bytes = bytes_of(&t->scale.state);
+	uint64_t bytes = bytes_of(&t->scale.state) + (t->dev->standing ? t->dev->standing->requested : 0);
 
 	for (size_t i = 0; i < t->model->param_n; i++) {
 		const struct model_param *p = &t->model->param[i];

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/str.h"
 #include "description.h"
 #include "live.h"
 #include "memory/driver.h"
@@ -65,15 +66,25 @@ static int read_speeds(const json_t *card, struct plan_card *out, struct tm_err 
 	return rc;
 }
 
-/* `card` may be NULL: then the CPU's workspaces and pages, and no time. */
+#define CARD_GRANULARITY_BYTES (2 << 20)  /* of every card so far */
+
+/* Of the point's own device where no card is given: "cuda" of cuda:1. One that plans has none. */
+static const char *own_backend(const char *device)
+{
+	return tm_starts_with(device, "cuda") ? "cuda" : "cpu";
+}
+
+/* `card` may be NULL: then the workspaces and pages of the point's device, and no time. */
 static int read_card(struct question *q, const json_t *card, struct tm_err *err)
 {
-	int64_t granularity = tm_json_i64(card, "granularity", PLAN_PAGE_BYTES);
+	const char *own = own_backend(q->job.device);
+	int64_t page = card || !strcmp(own, "cpu") ? PLAN_PAGE_BYTES : CARD_GRANULARITY_BYTES;
+	int64_t granularity = tm_json_i64(card, "granularity", page);
 
 	q->bad = "card";
 	if (card && !json_is_object(card))
 		return tm_fail(err, TM_EINPUT, "card: expected an object");
-	q->card.backend = tm_json_str(card, "backend", "cpu");
+	q->card.backend = tm_json_str(card, "backend", card ? "cpu" : own);
 	if (!device_workspaces_find(q->card.backend)) {
 		q->instead_of = q->card.backend;
 		q->card.backend = "cpu";
@@ -110,11 +121,12 @@ static int read_question(struct question *q, const json_t *job, const char *desc
 /* NULL: it can be gone through. */
 static const char *unplanned(const struct run *run)
 {
-	const struct mem_policy *policy = mem_policy_find(run->job->allocator);
 	const struct workload *w = run->workload;
+	const struct mem_policy *policy;
 
 	if (w->drive || !(w->uses & WORKLOAD_MEMORY))
 		return "what it takes is known only by running it";
+	policy = mem_policy_find(run->job->allocator);
 	if (policy && policy->drivers_pool)
 		return "how the driver's own pool cuts its blocks is known only by running it";
 	return w->unplanned ? w->unplanned(run->opts) : NULL;

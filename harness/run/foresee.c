@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "judge/plan_difference.h"
 #include "judge/plan_peak.h"
 
@@ -44,17 +45,17 @@ static void key_of(const struct sweep_item *item, struct tm_str *out)
 	tm_str_add(out, item->params);
 }
 
-/* A card's plan has its workspaces and its driver to get right; the CPU's is the run's to the byte. */
+/* Whatever the device, a run takes what its plan says, to the byte; who asks for a plan's figures has no run. */
 static bool is_plannable(const struct describe *d, const struct sweep_item *item)
 {
 	json_t *params = NULL;
-	bool cpu;
+	bool computes;
 
 	if (!describe_uses(d, item->workload, "device") || tm_json_parse(item->params, strlen(item->params), &params, NULL))
 		return false;
-	cpu = !strcmp(tm_json_str(params, "device", ""), "cpu");
+	computes = !tm_starts_with(tm_json_str(params, "device", "plan:"), "plan:");
 	json_decref(params);
-	return cpu;
+	return computes;
 }
 
 static void keep(struct foresight *f, const char *key, json_t *answer)

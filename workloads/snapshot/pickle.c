@@ -341,6 +341,20 @@ static inline bool memoize_new(struct machine *m, const uint8_t *p, struct snap_
 	return true;
 }
 
+/* GET, into *to, the stack's next. Returns the bytes it took; 0: another opcode, an entry never stored or a wide one. */
+static inline unsigned push_get(const struct machine *m, const uint8_t *p, struct snap_value *to)
+{
+	uint64_t index = *p == OP_BINGET ? p[1] : number(p + 1, 4), entry;
+
+	if ((*p != OP_BINGET && *p != OP_LONG_BINGET) || index >= m->b->memo.n)
+		return 0;
+	entry = ((const uint64_t *)m->b->memo.v)[index];
+	if ((int64_t)entry <= 0)
+		return 0;
+	snap_value_set(to, entry & UINT64_MAX >> 8, (unsigned)(entry >> 56), true);
+	return *p == OP_BINGET ? 2 : 5;
+}
+
 /*
  * What files are made of, where it cannot go wrong: one value into *to, the
  * stack's next, and its MEMOIZE. Returns the bytes it took; 0: another opcode
@@ -348,7 +362,6 @@ static inline bool memoize_new(struct machine *m, const uint8_t *p, struct snap_
  */
 static inline unsigned push_usual(struct machine *m, const uint8_t *p, struct snap_value *to)
 {
-	const struct snap_array *memo = &m->b->memo;
 	unsigned shift, n;
 	uint64_t v;
 
@@ -363,14 +376,7 @@ static inline unsigned push_usual(struct machine *m, const uint8_t *p, struct sn
 		v = (uint64_t)((int64_t)(number(p + 2, 8) << shift) >> shift);
 		n = 2u + p[1];
 		break;
-	case OP_BINGET: case OP_LONG_BINGET:
-		v = *p == OP_BINGET ? p[1] : number(p + 1, 4);
-		n = *p == OP_BINGET ? 2 : 5;
-		v = v < memo->n ? ((const uint64_t *)memo->v)[v] : 0;
-		if ((int64_t)v <= 0)
-			return 0;         /* never stored, or wide */
-		snap_value_set(to, v & UINT64_MAX >> 8, (unsigned)(v >> 56), true);
-		return n;
+	case OP_BINGET: case OP_LONG_BINGET: return push_get(m, p, to);
 	case OP_SHORT_BINUNICODE:
 		n = 2u + p[1];
 		v = m->in->end - p < n ? SNAP_NO_ROOM : snap_text(&m->b->t, (const char *)p + 2, p[1]);
@@ -407,7 +413,10 @@ static const uint8_t *dict_items(struct machine *m, const uint8_t *p, const uint
 			*has = seen;
 			break;
 		}
-		n = push_usual(m, p, to);
+		/* keys are nearly always in the memo */
+		n = push_get(m, p, to);
+		if (!n)
+			n = push_usual(m, p, to);
 		if (!n)
 			break;
 		p += n;

@@ -56,6 +56,12 @@ tm_unit_tests(memory tm_memory tm_base)
 tm_unit_tests(snapshot tm_snapshot tm_memory tm_base)
 tm_unit_tests(replay tm_replay tm_snapshot tm_memory tm_base)
 tm_unit_tests(device tm_device_cpu tm_device_builtin tm_device tm_memory tm_base)
+if(TIDEMARK_TESTS AND TARGET unit_device_test_forward)
+	# the way in which these tests run on a card (tests/unit/device/mirror.h), where there is none
+	add_test(NAME unit.device.mirror COMMAND unit_device_test_forward)
+	set_tests_properties(unit.device.mirror PROPERTIES TIMEOUT 240 LABELS unit
+		ENVIRONMENT "OMP_WAIT_POLICY=passive;TIDEMARK_TEST_DEVICE=cpu:")
+endif()
 tm_unit_tests(model ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
 tm_unit_tests(workloads ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_base)
 tm_unit_tests(plan ${TM_WORK_LIBS} tm_device_cpu tm_device_builtin tm_judge tm_base)

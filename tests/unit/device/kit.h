@@ -4,7 +4,7 @@
  * case repeats.
  *
  * The device is the CPU, or the one that TIDEMARK_TEST_DEVICE names: the same
- * tests are run on a card (mirror.h).
+ * tests are run on a card (mirror.h). "cpu:" is the CPU treated as a card is, which tests that.
  */
 #ifndef TM_TEST_DEVICE_KIT_H
 #define TM_TEST_DEVICE_KIT_H
@@ -23,6 +23,7 @@
 struct kit {
 	struct device *dev;
 	struct mem *mem;
+	struct mem_block *standing;       /* the device's, in this memory */
 	struct mirror *mirror;            /* NULL: the device's addresses are pointers */
 	uint64_t state;                   /* of the generator */
 };
@@ -47,8 +48,17 @@ static inline bool kit_on_cpu(void)
 	} \
 } while (0)
 
-/* Of a card one device serves all kits: what its libraries build once takes them seconds. */
+/*
+ * Of a card one device serves all kits, several at a time too: what its libraries build once takes them
+ * seconds. So a kit gives it its own memory whenever something is done with it.
+ */
 static struct device *kit_card;
+
+static inline void kit_lend_memory(struct kit *k)
+{
+	k->dev->mem = k->mem;
+	k->dev->standing = k->standing;
+}
 
 static inline void kit_open_device(struct kit *k, int threads)
 {
@@ -56,8 +66,6 @@ static inline void kit_open_device(struct kit *k, int threads)
 
 	if (!kit_on_cpu() && kit_card) {
 		k->dev = kit_card;
-		k->dev->mem = NULL;               /* where a test failed it left its memory behind */
-		k->dev->standing = NULL;
 		device_reset_account(k->dev);
 		return;
 	}
@@ -68,9 +76,11 @@ static inline void kit_open_device(struct kit *k, int threads)
 
 static inline void kit_close_memory(struct kit *k)
 {
+	kit_lend_memory(k);
 	device_stop(k->dev);
 	mem_free(k->mem);
 	k->dev->mem = k->mem = NULL;
+	k->standing = NULL;
 }
 
 /* In place of the one that is there, if any. */
@@ -86,8 +96,9 @@ static inline void kit_open_memory(struct kit *k, const char *policy)
 	assert_non_null(drv);
 	k->mirror = kit_on_cpu() ? NULL : mirror_new(drv);
 	assert_ok(mem_new(&cfg, k->mirror ? &k->mirror->driver : drv, &k->mem, &err), &err);
-	k->dev->mem = k->mem;
+	kit_lend_memory(k);
 	assert_ok(device_start(k->dev, &err), &err);
+	k->standing = k->dev->standing;
 }
 
 static inline void kit_open(struct kit *k, int threads)
@@ -108,6 +119,7 @@ static inline void kit_close(struct kit *k)
 
 static inline void kit_enter(struct kit *k)
 {
+	kit_lend_memory(k);
 	if (k->mirror)
 		mirror_all(k->dev, k->mirror, true);
 }

@@ -18,10 +18,13 @@ static bool steps_are_equal(const struct collect_steps *s, size_t first)
 	return true;
 }
 
-/* What it says of a step holds for the mean of the run's: all steps are alike, or it went through the very same ones. */
-static bool speaks_for_all(const json_t *plan, const struct spec_measure *m)
+/*
+ * What it says of a step holds for the mean of the run's: all steps are alike, or it went through the very same ones.
+ * Step 0 is like no other: the optimiser's state is made in it.
+ */
+static bool speaks_for_all(const json_t *plan, const struct spec_measure *m, size_t first)
 {
-	return json_is_true(json_object_get(plan, "repeats")) ||
+	return (first > 0 && json_is_true(json_object_get(plan, "repeats"))) ||
 	       (m->warmup_min == m->warmup_max && tm_json_i64(plan, "steps", 0) == m->warmup_min + m->steps);
 }
 
@@ -32,7 +35,7 @@ bool worked_as_planned(const struct collect *c, const json_t *plan, const struct
 	struct judge_op *done;
 	bool same;
 
-	if (!json_array_size(json_object_get(plan, "ops")) || !speaks_for_all(plan, measure) || steps < 1 ||
+	if (!json_array_size(json_object_get(plan, "ops")) || !speaks_for_all(plan, measure, first) || steps < 1 ||
 	    !steps_are_equal(&c->steps, first))
 		return true;
 	done = tm_xcalloc(c->op_n + 1, sizeof *done);

@@ -9,6 +9,7 @@
 #define PLAN_OF(repeats, steps) "{\"repeats\":" repeats ",\"steps\":" steps ",\"ops\":[{\"name\":\"linear_fwd\",\"phase\":\"forward\",\"calls\":9,\"flops\":1000}]}"
 #define OP(calls) "{\"e\":\"op\",\"seq\":1,\"t_us\":1,\"name\":\"linear_fwd\",\"phase\":\"forward\",\"calls\":" calls ",\"flops\":2000}\n"
 #define PART "{\"e\":\"op\",\"seq\":2,\"t_us\":1,\"name\":\"mlp.fc1\",\"phase\":\"all\",\"calls\":4,\"bytes_max\":8}\n"
+#define RESULT_FROM_0 "{\"e\":\"result\",\"seq\":3,\"t_us\":1,\"steps\":2,\"first\":0,\"metrics\":{}}\n"
 #define RESULT "{\"e\":\"result\",\"seq\":3,\"t_us\":1,\"steps\":2,\"first\":1,\"metrics\":{}}\n"
 #define STEPS(phase, skipped) "{\"e\":\"steps\",\"seq\":0,\"t_us\":0,\"i0\":0,\"us\":[5,5,5],\"phase\":\"" phase "\",\"skipped\":[" skipped "]}\n"
 #define NOTE "{\"e\":\"note\",\"seq\":1,\"t_us\":1,\"text\":\"\"}\n"
@@ -56,6 +57,8 @@ static void nothing_can_be_said(void **state)
 	told(STEPS("train", "") OP("16") PART RESULT, PLAN("false"), "");
 	told(STEPS("train", "1") OP("16") PART RESULT, PLAN("true"), "");
 	told(STEPS("eval", "") OP("16") PART RESULT, PLAN("true"), "");
+	/* step 0 is among the counted ones, and the plan is of those behind it */
+	told(STEPS("train", "") OP("16") PART RESULT_FROM_0, PLAN("true"), "");
 	told(STEPS("train", "") NOTE PART RESULT, PLAN("true"), "");
 }
 

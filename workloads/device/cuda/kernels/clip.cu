@@ -8,19 +8,15 @@
  * count alone. So a list gives what each tensor gives by itself.
  */
 #include "device/cuda/kernels.h"
-#include "device/cuda/kernels/types.cuh"
+#include "device/cuda/kernels/items.cuh"
 
 #define THREADS 256
 #define N 8
 #define CHUNK KERNEL_SQUARES_CHUNK
 #define ITEMS 120                         /* tensors of a launch */
 
-struct list {
-	kernel_squares item[ITEMS];
-	int32_t first_chunk[ITEMS + 1];
-	int32_t count;
-};
-static_assert(sizeof(list) + 64 <= 4096, "arguments of a kernel");
+typedef item_table<kernel_squares, ITEMS> table;
+static_assert(sizeof(table) + 64 <= 4096, "arguments of a kernel");
 static_assert(CHUNK % (THREADS * N) == 0, "whole rounds of a block");
 
 /* ---- sums of squares ------------------------------------------------------------- */
@@ -48,51 +44,36 @@ __device__ static inline double chunk_squares(const kernel_squares &t, int64_t a
 {
 	const T *x = (const T *)t.x + at;
 	int64_t left = t.n - at;
-	bool wide = ((uintptr_t)x & 15) == 0 && (left >= CHUNK || left % N == 0);
+	bool wide = aligned_16(x) && (left >= CHUNK || left % N == 0);
 
 	return wide ? chunk_squares<T, true>(x, left) : chunk_squares<T, false>(x, left);
 }
 
-__device__ static inline int item_of(const list &l, int chunk)
-{
-	int low = 0, high = l.count;
-
-	while (high - low > 1) {
-		int middle = (low + high) / 2;
-
-		if (l.first_chunk[middle] <= chunk)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-__global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__ list l, double *scratch)
+__global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__ table t, double *scratch)
 {
 	__shared__ double shared[THREADS / WARP];
-	int k = item_of(l, (int)blockIdx.x);
-	const kernel_squares t = l.item[k];
-	int64_t at = (int64_t)((int)blockIdx.x - l.first_chunk[k]) * CHUNK;
+	int k = item_of(t, (int)blockIdx.x);
+	const kernel_squares x = t.item[k];
+	int64_t at = (int64_t)((int)blockIdx.x - t.first_block[k]) * CHUNK;
 	double sum;
 
-	if (t.type == DT_F32)
-		sum = chunk_squares<float>(t, at);
-	else if (t.type == DT_BF16)
-		sum = chunk_squares<bf16>(t, at);
+	if (x.type == DT_F32)
+		sum = chunk_squares<float>(x, at);
+	else if (x.type == DT_BF16)
+		sum = chunk_squares<bf16>(x, at);
 	else
-		sum = chunk_squares<f16>(t, at);
+		sum = chunk_squares<f16>(x, at);
 	sum = block_sum(sum, shared);
 	if (threadIdx.x == 0)
 		scratch[blockIdx.x] = sum;
 }
 
 /* One block a tensor; the number of its chunks decides the order. */
-__global__ void __launch_bounds__(THREADS) totals_kernel(const __grid_constant__ list l, const double *scratch, float *out,
+__global__ void __launch_bounds__(THREADS) totals_kernel(const __grid_constant__ table t, const double *scratch, float *out,
 							 bool accumulate)
 {
 	__shared__ double shared[THREADS / WARP];
-	int first = l.first_chunk[blockIdx.x], end = l.first_chunk[blockIdx.x + 1];
+	int first = t.first_block[blockIdx.x], end = t.first_block[blockIdx.x + 1];
 	double sum = 0;
 
 	for (int i = first + (int)threadIdx.x; i < end; i += THREADS)
@@ -102,30 +83,16 @@ __global__ void __launch_bounds__(THREADS) totals_kernel(const __grid_constant__
 		out[blockIdx.x] = (float)((accumulate ? (double)out[blockIdx.x] : 0) + sum);
 }
 
-static int64_t fill_list(list *l, const kernel_squares *from, int64_t count)
-{
-	int64_t k, chunks = 0;
-
-	for (k = 0; k < count && k < ITEMS; k++) {
-		l->item[k] = from[k];
-		l->first_chunk[k] = (int32_t)chunks;
-		chunks += kernel_squares_scratch(from[k].n);
-	}
-	l->first_chunk[k] = (int32_t)chunks;
-	l->count = (int32_t)k;
-	return k;
-}
-
 extern "C" int k_squares_all(kernel_stream s, float *out, const struct kernel_squares *from, int64_t count,
 			     double *scratch, bool accumulate)
 {
 	while (count > 0) {
-		list l;
-		int64_t taken = fill_list(&l, from, count), chunks = l.first_chunk[taken];
+		table t;
+		int64_t taken = fill_table(&t, from, count, CHUNK), chunks = t.first_block[taken];
 
 		if (chunks)
-			chunks_kernel<<<(unsigned)chunks, THREADS, 0, s>>>(l, scratch);
-		totals_kernel<<<(unsigned)taken, THREADS, 0, s>>>(l, scratch, out, accumulate);
+			chunks_kernel<<<(unsigned)chunks, THREADS, 0, s>>>(t, scratch);
+		totals_kernel<<<(unsigned)taken, THREADS, 0, s>>>(t, scratch, out, accumulate);
 		from += taken;
 		out += taken;
 		scratch += chunks;

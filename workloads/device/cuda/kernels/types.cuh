@@ -203,9 +203,9 @@ __device__ static inline float sum_of(const float (&v)[8])
 	return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
 }
 
-/* Whether all of these addresses are multiples of 16 bytes (host side; NULL is). */
-static inline bool aligned_16(const void *a, const void *b = nullptr, const void *c = nullptr, const void *d = nullptr,
-			      const void *e = nullptr)
+/* Whether all of these addresses are multiples of 16 bytes (NULL is). */
+__host__ __device__ static inline bool aligned_16(const void *a, const void *b = nullptr, const void *c = nullptr,
+						  const void *d = nullptr, const void *e = nullptr)
 {
 	return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)e) & 15) == 0;
 }

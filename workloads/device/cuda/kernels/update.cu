@@ -1,8 +1,5 @@
 /*
- * AdamW and SGD over lists of tensors: blocks are dealt out over the tensors in
- * chunks, and which tensor a block belongs to is found in a table that travels
- * as a kernel argument, so the hundreds of small tensors of a model cost as
- * many launches as fit arguments of 4 KB.
+ * AdamW and SGD over lists of tensors (items.cuh).
  *
  * Every multiplication, addition, root and division is written out and rounded
  * by itself, in the order of the CPU's update: from the same numbers both give
@@ -10,7 +7,7 @@
  * changes them by contracting. Memory is what an update waits for anyway.
  */
 #include "device/cuda/kernels.h"
-#include "device/cuda/kernels/types.cuh"
+#include "device/cuda/kernels/items.cuh"
 #include "device/random.h"
 
 #define THREADS 256
@@ -18,11 +15,8 @@
 #define CHUNK (THREADS * N * 4)           /* elements of a block */
 #define ITEMS 60                          /* tensors of a launch */
 
-struct table {
-	kernel_update item[ITEMS];
-	int32_t first_block[ITEMS + 1];   /* of each tensor; the last: blocks in all */
-	int32_t count;
-};
+typedef item_table<kernel_update, ITEMS> table;
+static_assert(sizeof(table) + 64 <= 4096, "arguments of a kernel");
 
 /* What k_update_rates leaves for the updates. */
 struct rates_now {
@@ -31,7 +25,6 @@ struct rates_now {
 	int skip, first;
 };
 static_assert(sizeof(rates_now) <= KERNEL_RATES_BYTES, "the workspace of an update");
-static_assert(sizeof(table) + 64 <= 4096, "arguments of a kernel");
 
 /* Places in the state of the loss scale (enum scale_state in ops.h; update.c holds them together). */
 enum { STATE_SKIP = 2, STATE_UPDATES = 3 };
@@ -239,22 +232,6 @@ __device__ static inline void update_pack(const kernel_update &u, bool grad_f32,
 		store_moment<M, WIDE>(u.v, v, at, left, seed, u.site + 2, step);
 }
 
-/* The tensor that block `block` belongs to. */
-__device__ static inline int item_of(const table &t, int block)
-{
-	int low = 0, high = t.count;
-
-	while (high - low > 1) {
-		int middle = (low + high) / 2;
-
-		if (t.first_block[middle] <= block)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 template <typename W, kernel_master MASTER, typename M, bool SGD>
 __global__ void __launch_bounds__(THREADS)
 update_kernel(const __grid_constant__ table t, bool grad_f32, const rates_now *rates, uint64_t seed, uint32_t step,
@@ -284,32 +261,13 @@ update_kernel(const __grid_constant__ table t, bool grad_f32, const rates_now *r
 
 /* ---- lists --------------------------------------------------------------------------- */
 
-/* Takes as many tensors as fit; returns how many. */
-static int64_t fill_table(table *t, const kernel_update *list, int64_t count)
-{
-	int64_t k, blocks = 0;
-
-	for (k = 0; k < count && k < ITEMS; k++) {
-		int64_t more = parts_of(list[k].n, CHUNK);
-
-		if (k && blocks + more > INT32_MAX)
-			break;
-		t->item[k] = list[k];
-		t->first_block[k] = (int32_t)blocks;
-		blocks += more;
-	}
-	t->first_block[k] = (int32_t)blocks;
-	t->count = (int32_t)k;
-	return k;
-}
-
 template <typename W, kernel_master MASTER, typename M, bool SGD>
 static int launch(kernel_stream s, bool grad_f32, const kernel_update *list, int64_t count, const void *rates, uint64_t seed,
 		  uint32_t step, const kernel_live *live)
 {
 	while (count > 0) {
 		table t;
-		int64_t taken = fill_table(&t, list, count);
+		int64_t taken = fill_table(&t, list, count, CHUNK);
 
 		if (t.first_block[taken])
 			update_kernel<W, MASTER, M, SGD><<<(unsigned)t.first_block[taken], THREADS, 0, s>>>(t, grad_f32,

@@ -5,9 +5,15 @@
 
 #include <stdlib.h>
 
-/* The kernels name the places themselves, since a header of theirs is C++ too. */
-_Static_assert(SCALE_VALUE == 0 && SCALE_GOOD == 1 && SCALE_SKIP == 2 && SCALE_UPDATES == 3 && SCALE_SKIPPED == 4 &&
-	       SCALE_AT_FLOOR == 5 && SCALE_N == 6, "kernels/clip.cu and update.cu");
+/* Kernels are C++ and do not read ops.h. */
+#define SAME_PLACE(name) _Static_assert((int)SCALE_##name == (int)KERNEL_SCALE_##name, "enum kernel_scale_state")
+SAME_PLACE(VALUE);
+SAME_PLACE(GOOD);
+SAME_PLACE(SKIP);
+SAME_PLACE(UPDATES);
+SAME_PLACE(SKIPPED);
+SAME_PLACE(AT_FLOOR);
+SAME_PLACE(N);
 
 static struct kernel_squares item(const struct tensor *x)
 {

@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(THREADS) totals_kernel(const __grid_constant__
 		out[blockIdx.x] = (float)((accumulate ? (double)out[blockIdx.x] : 0) + sum);
 }
 
-extern "C" int k_squares_all(kernel_stream s, float *out, const struct kernel_squares *from, int64_t count,
-			     double *scratch, bool accumulate)
+int k_squares_all(kernel_stream s, float *out, const struct kernel_squares *from, int64_t count,
+		  double *scratch, bool accumulate)
 {
 	while (count > 0) {
 		table t;
@@ -141,38 +141,35 @@ __global__ void __launch_bounds__(THREADS) clip_kernel(float *out, const float *
 		*out = clip(__fsqrt_rn(total), max_norm);
 }
 
-extern "C" int k_clip_factor(kernel_stream s, float *out, const float *squares, int64_t n, float max_norm)
+int k_clip_factor(kernel_stream s, float *out, const float *squares, int64_t n, float max_norm)
 {
 	clip_kernel<<<1, THREADS, 0, s>>>(out, squares, n, max_norm);
 	return cudaGetLastError();
 }
 
-/* Places in the state: enum scale_state of ops.h, which clip.c holds against these. */
-enum { VALUE, GOOD, SKIP, UPDATES, SKIPPED, AT_FLOOR };
-
 __device__ static inline void overflowed(float *state, const kernel_scale &how)
 {
-	float smaller = state[VALUE] * how.backoff;
+	float smaller = state[KERNEL_SCALE_VALUE] * how.backoff;
 
-	if (state[VALUE] <= how.floor)
-		state[AT_FLOOR] += 1;
-	state[VALUE] = smaller > how.floor ? smaller : how.floor;
-	state[GOOD] = 0;
-	state[SKIP] = 1;
-	state[SKIPPED] += 1;
+	if (state[KERNEL_SCALE_VALUE] <= how.floor)
+		state[KERNEL_SCALE_AT_FLOOR] += 1;
+	state[KERNEL_SCALE_VALUE] = smaller > how.floor ? smaller : how.floor;
+	state[KERNEL_SCALE_GOOD] = 0;
+	state[KERNEL_SCALE_SKIP] = 1;
+	state[KERNEL_SCALE_SKIPPED] += 1;
 }
 
 __device__ static inline void went_well(float *state, const kernel_scale &how)
 {
-	state[SKIP] = 0;
-	state[AT_FLOOR] = 0;
-	state[UPDATES] += 1;
-	state[GOOD] += 1;
-	if (state[GOOD] >= how.growth_every) {
-		float larger = state[VALUE] * how.growth;
+	state[KERNEL_SCALE_SKIP] = 0;
+	state[KERNEL_SCALE_AT_FLOOR] = 0;
+	state[KERNEL_SCALE_UPDATES] += 1;
+	state[KERNEL_SCALE_GOOD] += 1;
+	if (state[KERNEL_SCALE_GOOD] >= how.growth_every) {
+		float larger = state[KERNEL_SCALE_VALUE] * how.growth;
 
-		state[VALUE] = larger < how.ceiling ? larger : how.ceiling;
-		state[GOOD] = 0;
+		state[KERNEL_SCALE_VALUE] = larger < how.ceiling ? larger : how.ceiling;
+		state[KERNEL_SCALE_GOOD] = 0;
 	}
 }
 
@@ -184,7 +181,7 @@ __global__ void __launch_bounds__(THREADS) scale_kernel(float *state, float *fac
 
 	if (threadIdx.x)
 		return;
-	carried = state[VALUE];
+	carried = state[KERNEL_SCALE_VALUE];
 	if (isfinite(total)) {
 		*factor = __fdiv_rn(clip(__fdiv_rn(__fsqrt_rn(total), carried), how.max_norm), carried);
 		went_well(state, how);
@@ -194,8 +191,8 @@ __global__ void __launch_bounds__(THREADS) scale_kernel(float *state, float *fac
 	}
 }
 
-extern "C" int k_scale_update(kernel_stream s, float *state, float *factor, const float *squares, int64_t n,
-			      struct kernel_scale how)
+int k_scale_update(kernel_stream s, float *state, float *factor, const float *squares, int64_t n,
+		   struct kernel_scale how)
 {
 	scale_kernel<<<1, THREADS, 0, s>>>(state, factor, squares, n, how);
 	return cudaGetLastError();

@@ -3,9 +3,8 @@
  * cost a block that reads its length and ends.
  */
 #include "device/cuda/kernels.h"
+#include "device/cuda/kernels/types.cuh"
 #include "device/random.h"
-
-#include <cuda_runtime.h>
 
 #define THREADS 256
 #define PARTS 64                          /* blocks a sample, at most */
@@ -49,7 +48,7 @@ int k_flash_inputs(kernel_stream s, const struct kernel_flash_inputs *a, const s
 	if (a->random && a->pieces > n)
 		n = a->pieces;
 	if (n)
-		flash_inputs<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, s>>>(*a, live);
+		flash_inputs<<<(unsigned)parts_of(n, THREADS), THREADS, 0, s>>>(*a, live);
 	return cudaGetLastError();
 }
 
@@ -79,8 +78,8 @@ int k_flash_keyless(kernel_stream s, void *out, float *lse, const int32_t *lengt
 {
 	int64_t vectors = tokens * width / 8;
 
-	flash_keyless<<<parts_of_samples(batch, (vectors + THREADS - 1) / THREADS), THREADS, 0, s>>>((uint4 *)out, lse, lengths, vectors,
-												  tokens * heads);
+	flash_keyless<<<parts_of_samples(batch, parts_of(vectors, THREADS)), THREADS, 0, s>>>((uint4 *)out, lse, lengths, vectors,
+											      tokens * heads);
 	return cudaGetLastError();
 }
 

@@ -151,8 +151,8 @@ loss_kernel(T *logits, float *losses, const int32_t *targets, int cols, int voca
 	second_pass<T, WIDE>(z, cols, vocab, target, all.max, (float)((double)scale / all.sum), scale);
 }
 
-extern "C" int k_loss(kernel_stream s, enum dtype type, void *logits, float *losses, const int32_t *targets, int64_t rows,
-		      int64_t cols, int64_t vocab, float scale, const float *scale_by, const struct kernel_live *live, bool grad)
+int k_loss(kernel_stream s, enum dtype type, void *logits, float *losses, const int32_t *targets, int64_t rows,
+	   int64_t cols, int64_t vocab, float scale, const float *scale_by, const struct kernel_live *live, bool grad)
 {
 	if (!rows)
 		return cudaSuccess;

@@ -26,15 +26,12 @@ struct rates_now {
 };
 static_assert(sizeof(rates_now) <= KERNEL_RATES_BYTES, "the workspace of an update");
 
-/* Places in the state of the loss scale (enum scale_state in ops.h; update.c holds them together). */
-enum { STATE_SKIP = 2, STATE_UPDATES = 3 };
-
 __global__ void rates_kernel(rates_now *out, kernel_rates r, const float *factor, const float *scale, const kernel_live *live)
 {
-	int64_t step = scale ? (int64_t)scale[STATE_UPDATES] : live ? (int64_t)live->update : r.step;
+	int64_t step = scale ? (int64_t)scale[KERNEL_SCALE_UPDATES] : live ? (int64_t)live->update : r.step;
 
 	out->clip = factor ? *factor : 1;
-	out->skip = scale && scale[STATE_SKIP] > 0;
+	out->skip = scale && scale[KERNEL_SCALE_SKIP] > 0;
 	out->first = step == 1;
 	out->eps = r.eps;
 	out->momentum = r.momentum;
@@ -48,8 +45,8 @@ __global__ void rates_kernel(rates_now *out, kernel_rates r, const float *factor
 	out->root_correction = (float)sqrt(1 - pow(r.beta2, (double)step));
 }
 
-extern "C" int k_update_rates(kernel_stream s, void *scratch, const struct kernel_rates *rates, const float *factor,
-			      const float *scale, const struct kernel_live *live)
+int k_update_rates(kernel_stream s, void *scratch, const struct kernel_rates *rates, const float *factor,
+		   const float *scale, const struct kernel_live *live)
 {
 	rates_kernel<<<1, 1, 0, s>>>((rates_now *)scratch, *rates, factor, scale, live);
 	return cudaGetLastError();
@@ -298,16 +295,16 @@ static int launch_weights(kernel_stream s, const kernel_kind &kind, const kernel
 	}
 }
 
-extern "C" int k_adamw(kernel_stream s, struct kernel_kind kind, const struct kernel_update *list, int64_t count,
-		       const void *rates, uint64_t seed, uint32_t random_step, const struct kernel_live *live)
+int k_adamw(kernel_stream s, struct kernel_kind kind, const struct kernel_update *list, int64_t count,
+	    const void *rates, uint64_t seed, uint32_t random_step, const struct kernel_live *live)
 {
 	if (kind.moment == DT_BF16)
 		return launch_weights<bf16, false>(s, kind, list, count, rates, seed, random_step, live);
 	return launch_weights<float, false>(s, kind, list, count, rates, seed, random_step, live);
 }
 
-extern "C" int k_sgd(kernel_stream s, struct kernel_kind kind, const struct kernel_update *list, int64_t count,
-		     const void *rates, uint64_t seed, uint32_t random_step, const struct kernel_live *live)
+int k_sgd(kernel_stream s, struct kernel_kind kind, const struct kernel_update *list, int64_t count,
+	  const void *rates, uint64_t seed, uint32_t random_step, const struct kernel_live *live)
 {
 	if (kind.moment == DT_BF16)
 		return launch_weights<bf16, true>(s, kind, list, count, rates, seed, random_step, live);

@@ -26,9 +26,16 @@ struct kernel_squares {
 int k_squares_all(kernel_stream s, float *out, const struct kernel_squares *list, int64_t count, double *scratch,
 		  bool accumulate);
 
+/* *out = min(1, max_norm / (norm + 1e-6)), norm the root of the sum of n squares; 1 where max_norm is not above 0. */
 int k_clip_factor(kernel_stream s, float *out, const float *squares, int64_t n, float max_norm);
 
-/* op_scale_update; state has SCALE_N numbers in the order of enum scale_state. */
+/* Places in the state of the loss scale: enum scale_state of ops.h, for C++ (clip.c holds them together). */
+enum kernel_scale_state {
+	KERNEL_SCALE_VALUE, KERNEL_SCALE_GOOD, KERNEL_SCALE_SKIP, KERNEL_SCALE_UPDATES, KERNEL_SCALE_SKIPPED,
+	KERNEL_SCALE_AT_FLOOR, KERNEL_SCALE_N
+};
+
+/* op_scale_update; state has KERNEL_SCALE_N numbers. */
 struct kernel_scale {
 	float max_norm, growth, backoff, floor, ceiling, growth_every;
 };

@@ -165,11 +165,12 @@ static int none(const struct cards *c, const char *device, struct tm_err *err)
 
 int card_of_device(const struct cards *c, const char *device, struct card_place *out, struct tm_err *err)
 {
-	const char *number = device[4] == ':' ? device + 5 : "0", *visible = getenv(VISIBLE);
+	bool ours = !strncmp(device, "cuda", 4) && (!device[4] || device[4] == ':');
+	const char *number = ours && device[4] ? device + 5 : "0", *visible = getenv(VISIBLE);
 	struct card_visible v;
 	int64_t n;
 
-	if (strncmp(device, "cuda", 4) || (device[4] && device[4] != ':') || tm_parse_i64(number, &n) || n < 0)
+	if (!ours || tm_parse_i64(number, &n) || n < 0)
 		return tm_fail(err, TM_EINVALID, "device %.60s: expected cuda, or cuda:N with the number of a card from 0", device);
 	card_visible_here(c, &v);
 	if (!v.n)

@@ -21,8 +21,8 @@
 /* What libraries before it want is different: the fill of masks, the zeros of the sum of dQ. */
 #define FLASH_CUDNN_OLDEST 91000
 
-/* More than any recipe makes, of descriptors, operations and numbers. */
 enum { FLASH_ALIGNMENT = 16 };            /* bytes; of tensors that are not said to be worse */
+/* More than any recipe makes, of descriptors, operations and numbers. */
 enum { FLASH_MADE_MAX = 192, FLASH_OPS_MAX = 40, FLASH_NUMBERS_MAX = 6 };
 
 typedef cudnnBackendDescriptor_t flash_tensor;
@@ -46,6 +46,7 @@ struct flash_graph {
 /* 0, or with what was done, the status and what the library says: TM_EENV for what it does not have, TM_EOOM, TM_EIO. */
 int flash_check(cudnnStatus_t status, const char *what, struct tm_err *err);
 
+/* Scores are (batch, heads, seq, seq). `err` is the caller's until flash_graph_end. */
 void flash_graph_begin(struct flash_graph *g, int64_t batch, int64_t heads, int64_t seq, struct tm_err *err);
 /*
  * Makes the graph of what was added. `handle` NULL: one that is only asked
@@ -67,6 +68,7 @@ flash_tensor flash_scores_like(struct flash_graph *g, cudnnDataType_t type, bool
 flash_tensor flash_rows(struct flash_graph *g, int64_t id);
 /* (n,1,1,1), in device memory. */
 flash_tensor flash_vector(struct flash_graph *g, int64_t id, cudnnDataType_t type, int64_t n);
+/* Given to the kernel by value. */
 flash_tensor flash_number(struct flash_graph *g, float value);
 
 enum { FLASH_ID_END = 100 };
@@ -77,7 +79,7 @@ enum { FLASH_ID_END = 100 };
 void flash_point(struct flash_graph *g, cudnnPointwiseMode_t mode, flash_tensor x, flash_tensor b, flash_tensor y);
 /* The same into a new virtual tensor of the scores' shape in f32, which is returned. */
 flash_tensor flash_scored(struct flash_graph *g, cudnnPointwiseMode_t mode, flash_tensor x, flash_tensor b);
-/* Of two indices or masks, in `math`: a new mask of the scores' shape. */
+/* Of two indices or masks: a new mask of the scores' shape. */
 flash_tensor flash_mask(struct flash_graph *g, cudnnPointwiseMode_t mode, flash_tensor x, flash_tensor b);
 /* Row (axis 2) or column (axis 3) of each element of x, as INT32. */
 flash_tensor flash_index(struct flash_graph *g, flash_tensor x, int64_t axis, cudnnDataType_t math);

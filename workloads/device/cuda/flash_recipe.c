@@ -76,6 +76,14 @@ static void head_matrix(const struct flash_shape *s, int64_t width, bool turned,
 	stride[column] = 1;
 }
 
+/* (B,H,T,D) one head behind the other, which no tensor of ours is: what a graph has in between, and the sum of dQ. */
+static void dense_heads(const struct flash_shape *s, int64_t dim[4], int64_t stride[4])
+{
+	head_matrix(s, s->head_dim, false, dim, stride);
+	stride[0] = s->heads * s->seq * s->head_dim;
+	stride[1] = s->seq * s->head_dim;
+}
+
 /* One of Q, K, V or their gradients. */
 static flash_tensor packed(struct flash_graph *g, const struct recipe *r, enum flash_id id, bool turned)
 {
@@ -188,10 +196,13 @@ static void forward(struct flash_graph *g, const struct recipe *r)
 static flash_tensor row_sums(struct flash_graph *g, const struct recipe *r, flash_tensor dout)
 {
 	const struct flash_shape *s = r->s;
-	const int64_t dim[4] = { s->batch, s->heads, s->seq, s->head_dim };
-	const int64_t stride[4] = { s->heads * s->seq * s->head_dim, s->seq * s->head_dim, s->head_dim, 1 };
-	flash_tensor product = flash_virtual(g, CUDNN_DATA_FLOAT, dim, stride), sum = new_rows(g), d = flash_rows(g, FLASH_SUMS);
+	flash_tensor product, sum, d;
+	int64_t dim[4], stride[4];
 
+	dense_heads(s, dim, stride);
+	product = flash_virtual(g, CUDNN_DATA_FLOAT, dim, stride);
+	sum = new_rows(g);
+	d = flash_rows(g, FLASH_SUMS);
 	flash_point(g, CUDNN_POINTWISE_MUL, dout, plain(g, r, FLASH_OUT), product);
 	flash_reduce(g, CUDNN_REDUCE_TENSOR_ADD, product, sum);
 	flash_point(g, CUDNN_POINTWISE_MUL, sum, flash_number(g, 1 - s->dropout_p), d);
@@ -216,11 +227,10 @@ static flash_tensor softmax_again(struct flash_graph *g, const struct recipe *r,
 static void gradient_of_q(struct flash_graph *g, const struct recipe *r, flash_tensor ds, flash_tensor k)
 {
 	const struct flash_shape *s = r->s;
-	const int64_t dim[4] = { s->batch, s->heads, s->seq, s->head_dim };
-	const int64_t stride[4] = { s->heads * s->seq * s->head_dim, s->seq * s->head_dim, s->head_dim, 1 };
-	int64_t k_dim[4], k_stride[4];
+	int64_t dim[4], stride[4], k_dim[4], k_stride[4];
 	flash_tensor dq = packed(g, r, FLASH_DQ, false), k_again, sum;
 
+	dense_heads(s, dim, stride);
 	head_matrix(s, 3 * s->heads_all * s->head_dim, false, k_dim, k_stride);
 	k_again = flash_virtual(g, r->type, k_dim, k_stride);
 	flash_reshape(g, k, k_again);

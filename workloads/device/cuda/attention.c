@@ -150,7 +150,7 @@ static struct kernel_softmax softmax_of(const struct attention *at, const struct
 	return (struct kernel_softmax){
 		.type = at->type, .batch = at->batch, .heads = at->heads, .tokens = at->tokens,
 		.lengths = cuda_data(lengths), .causal = causal, .p = p,
-		.random = { random.seed, random.site, random.step } };
+		.random = cuda_random(random) };
 }
 
 int cuda_attention_fwd(struct device *dev, const struct op_attention_fwd *a, void *ws, struct tm_err *err)

@@ -75,8 +75,7 @@ static void cuda_close(struct device *dev)
 		return;
 	cuda_graph_abandon(dev);
 	cuda_flash_free(c->flash);
-	if (c->gemms)
-		cuda_gemms_free(c->gemms);
+	cuda_gemms_free(c->gemms);
 	cuda_staging_free(c);
 	if (c->lt)
 		cublasLtDestroy(c->lt);
@@ -151,8 +150,8 @@ static int cuda_accepts(struct device *dev, enum dtype type, bool tf32, struct t
 	if (c->prop.major >= 8)
 		return 0;
 	if (type == DT_BF16)
-		return cuda_no_type(c, "bf16", true, err);
-	return tf32 ? cuda_no_type(c, "tf32", true, err) : 0;
+		return cuda_no_type(c, "bf16", err);
+	return tf32 ? cuda_no_type(c, "tf32", err) : 0;
 }
 
 static void set_text(json_t *obj, const char *key, const char *text)

@@ -24,7 +24,6 @@ struct cuda_gemms;                        /* gemm.c: descriptors and chosen algo
 struct cuda_flash;                        /* flash.c: cuDNN's handle and plans by shape */
 struct cuda_staging;                      /* staging.c: pinned memory on the way to the card */
 struct cuda_recording;                    /* graph.c */
-struct cuda_activity;                     /* activity.c */
 
 /* dev->priv */
 struct cuda {
@@ -36,7 +35,6 @@ struct cuda {
 	struct cuda_flash *flash;         /* NULL before the first flash operation: cuDNN is not loaded for nothing */
 	struct cuda_staging *staging;
 	struct cuda_recording *recording; /* NULL: operations run as they come */
-	struct cuda_activity *activity;
 	const struct kernel_live *live;   /* device memory; NULL unless a step is being recorded */
 	int driver_version, runtime_version;      /* as 13000; driver 0: none */
 	uint64_t context_bytes;           /* taken of the card once the context was there; others' too, if they use it */
@@ -54,6 +52,7 @@ static inline struct cuda *cuda_of(const struct device *dev)
  * and its text. `code` is what a launcher of kernels.h or the runtime returned.
  */
 int cuda_check(int code, const char *what, struct tm_err *err);
+/* The same for a status of cuBLASLt. */
 int cuda_check_lt(cublasStatus_t status, const char *what, struct tm_err *err);
 
 /* The device memory of the fixed workspace; device_start has been called. */
@@ -67,6 +66,11 @@ static inline void *cuda_standing(const struct device *dev)
 static inline void *cuda_data(const struct tensor *t)
 {
 	return tensor_here(t) ? tensor_data(t) : NULL;
+}
+
+static inline struct kernel_random cuda_random(struct random_at at)
+{
+	return (struct kernel_random){ .seed = at.seed, .site = at.site, .step = at.step };
 }
 
 /* ---- matrix products (gemm.c) --------------------------------------------- */
@@ -88,10 +92,12 @@ struct cuda_product {
 	bool tf32;
 	const char *what;                 /* for errors and the pins: "linear_fwd", … */
 };
+/* Queues it; of no elements it is nothing. TM_EENV: the library has no algorithm within the workspace. */
 int cuda_multiply(struct device *dev, const struct cuda_product *p, struct tm_err *err);
 
+/* NULL after an error: TM_EENV, a file of pins that cannot be read. */
 struct cuda_gemms *cuda_gemms_new(struct device *dev, struct tm_err *err);
-void cuda_gemms_free(struct cuda_gemms *g);
+void cuda_gemms_free(struct cuda_gemms *g);                    /* NULL is fine */
 
 /* ---- the parts, opened and closed by cuda.c ------------------------------- */
 

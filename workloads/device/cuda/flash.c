@@ -91,7 +91,7 @@ static int write_inputs(const struct call *k, const struct random_at *at, struct
 		.batch = k->batch, .tokens = k->seq, .lengths = cuda_data(k->lengths), .limits = (int32_t *)(k->ws + l->limits_at),
 		.samples = l->pieces.samples, .half_stride = (int64_t)(l->limits_stride / 2 / sizeof(int32_t)),
 		.random = drops ? (uint64_t *)(k->ws + l->random_at) : NULL, .pieces = l->pieces.by_sample * l->pieces.by_head,
-		.at = { at->seed, at->site, at->step },
+		.at = cuda_random(*at),
 	};
 
 	if (!in.lengths && !in.random)

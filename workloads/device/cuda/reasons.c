@@ -155,8 +155,8 @@ int cuda_no_context(const struct cuda *c, int code, struct tm_err *err)
 	}
 }
 
-int cuda_no_type(const struct cuda *c, const char *type, bool scaled, struct tm_err *err)
+int cuda_no_type(const struct cuda *c, const char *type, struct tm_err *err)
 {
-	return tm_fail(err, TM_EENV, "device cuda: %s has compute capability %d.%d, and %s needs 8.0; expected precision fp32%s",
-		       c->prop.name, c->prop.major, c->prop.minor, type, scaled ? " or fp16" : "");
+	return tm_fail(err, TM_EENV, "device cuda: %s has compute capability %d.%d, and %s needs 8.0; expected precision fp32 or fp16",
+		       c->prop.name, c->prop.major, c->prop.minor, type);
 }

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAPACITY_UNKNOWN (1ull << 46)
-#define TOTAL_UNKNOWN (1ull << 40)
+#define CAPACITY_UNKNOWN (1ull << 46)     /* bytes; more than any device has */
 #define GRANULE 512
 #define LAYOUT_MAX 64
 
@@ -184,18 +183,22 @@ static void disturb(struct pass *pass)
 		pass->driver->alloc(pass->driver, (uint64_t)(i % 7 + 1) << 21, &addr, NULL);
 }
 
+/* Nothing is compared with the recording until the state at the first event is there. */
 static int make_policy(struct pass *pass, struct tm_err *err)
 {
 	const struct replay_setting *s = pass->setting;
 	struct mem_policy_config cfg = { .cap_bytes = s->cap_bytes, .completed = pass_completed, .arg = pass };
 
+	told_init(&pass->told, pass->replay);
+	pass->told.over = true;
+	pass->pending_first = pass->pending_last = TAPE_SLOT_NONE;
 	pass->driver = make_driver(pass);
 	if (s->mode == REPLAY_WHAT_IF)
 		disturb(pass);
 	cfg.driver = pass->driver;
 	cfg.conf = s->conf ? s->conf : pass->policy->takes_conf ? pass->replay->conf_text : "";
 	cfg.total_bytes = s->total_bytes ? s->total_bytes :
-			  s->mode == REPLAY_EXACT ? told_total(pass->replay) : TOTAL_UNKNOWN;
+			  s->mode == REPLAY_EXACT ? told_total(pass->replay) : TOLD_TOTAL_UNKNOWN;
 	if (*cfg.conf && !pass->policy->takes_conf)
 		return tm_fail(err, TM_EINVALID, "the allocator %s has no options, so \"%s\" means nothing to it",
 			       s->policy, cfg.conf);
@@ -218,12 +221,8 @@ static int start(struct pass *pass, struct tm_err *err)
 {
 	const struct replay *replay = pass->replay;
 	bool cold = pass->setting->start == REPLAY_COLD || replay->no_segments || !pass->policy->adopt;
-	int rc;
+	int rc = make_policy(pass, err);
 
-	told_init(&pass->told, replay);
-	pass->told.over = true;
-	pass->pending_first = pass->pending_last = TAPE_SLOT_NONE;
-	rc = make_policy(pass, err);
 	if (rc)
 		return rc;
 	if (!cold) {
@@ -234,9 +233,6 @@ static int start(struct pass *pass, struct tm_err *err)
 		end_policy(pass);
 		memset(pass->slots, PASS_EMPTY, replay->slot_n);
 		memset(pass->retained, 0, replay->r->pool_n * sizeof *pass->retained);
-		told_init(&pass->told, replay);
-		pass->told.over = true;
-		pass->pending_first = pass->pending_last = TAPE_SLOT_NONE;
 		rc = make_policy(pass, err);
 		if (rc)
 			return rc;

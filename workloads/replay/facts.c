@@ -2,6 +2,7 @@
 #include "tape.h"
 
 #include "base/mem.h"
+#include "memory/caching.h"
 
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@ struct living {
 
 static uint64_t rounded(uint64_t bytes)
 {
-	return (bytes + 511) & ~511ull;
+	return (bytes + CACHING_BLOCK_BYTES - 1) / CACHING_BLOCK_BYTES * CACHING_BLOCK_BYTES;
 }
 
 static void living_init(struct living *l, const struct replay *replay)
@@ -67,17 +68,16 @@ void facts_find(struct replay *replay)
 	facts->peak_event = facts->first_request = REPLAY_NO_EVENT;
 	for (size_t i = 0; i < replay->op_n; i++) {
 		const struct tape_op *op = &replay->ops[i];
-		uint64_t most = l.rounded;
+		uint64_t most;
 
 		if (op->kind == TAPE_ALLOC && !facts->before_n && facts->first_request == REPLAY_NO_EVENT)
 			facts->first_request = op->event;
 		living_apply(&l, op);
+		most = l.rounded;
 		if (op->kind == TAPE_OOM) {
 			most += rounded(op->bytes);
 			if (ooms < REPLAY_OOM_MAX)
 				facts->ooms[ooms++].live = l.rounded;
-		} else {
-			most = l.rounded;
 		}
 		if (most > facts->rounded_peak)
 			facts->rounded_peak = most;

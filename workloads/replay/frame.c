@@ -6,6 +6,8 @@
  */
 #include "replay.h"
 
+#include "base/mem.h"
+
 #include <string.h>
 
 static bool is_python(const struct recording_frame *frame)
@@ -41,7 +43,7 @@ const struct recording_frame *replay_frame(const struct recording *r, uint32_t s
 
 	if (stack == RECORDING_NONE || r->stacks[stack].n == 0)
 		return NULL;
-	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+	for (size_t k = 0; k < TM_ARRAY_N(kinds); k++)
 		for (size_t i = 0; i < r->stacks[stack].n; i++)
 			if (kinds[k](recording_frame_at(r, stack, i)))
 				return recording_frame_at(r, stack, i);

@@ -66,11 +66,14 @@ void pass_fini(struct pass *pass);
 void pass_refuse(struct pass *pass, uint64_t event, uint64_t bytes, uint32_t frames);
 /* More is held than ever before. */
 void pass_note_peak(struct pass *pass, uint64_t event);
+/* The free is requested, its completion comes later; for a policy that has no such thing it comes whole then. */
 void pass_free_later(struct pass *pass, uint32_t slot);
+/* The slot is the last of those that wait for their completion. */
 void pass_queue_pending(struct pass *pass, uint32_t slot);
 /* mem_policy_config.completed */
 void pass_completed(void *arg, void *cookie);
 
+/* Fills req, and notes that the pool is in use. */
 static inline void pass_want(struct pass *pass, const struct tape_op *op)
 {
 	const struct recording_pool *pool = &pass->replay->r->pools[op->pool];

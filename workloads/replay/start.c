@@ -22,9 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK_MAX CACHING_SMALL_BYTES
-#define REQUEST_MAX (1ull << 48)
-#define NEAR_BYTES (1ull << 30)
+#define SLACK_MAX CACHING_SMALL_BYTES     /* of the rest that may stay with a block */
+#define NEAR_BYTES (1ull << 30)           /* a hole of more is not inside a segment that grows */
 
 /* ---- settings ----------------------------------------------------------------- */
 
@@ -376,7 +375,7 @@ static void clean(struct replay *replay)
 
 		if (block->freed == REPLAY_NO_EVENT && (block->bytes == 0 || block->bytes > block->size))
 			block->bytes = block->size;       /* older files do not tell the request */
-		if (block->bytes == 0 || block->bytes > REQUEST_MAX || block->size > REQUEST_MAX)
+		if (block->bytes == 0 || block->bytes > TAPE_REQUEST_MAX || block->size > TAPE_REQUEST_MAX)
 			drop(replay, block);
 	}
 	if (replay->before_n)

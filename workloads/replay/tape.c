@@ -14,9 +14,6 @@
 #define NOTHING_THERE UINT32_MAX
 #define NEVER_SEEN (UINT32_MAX - 1)
 
-/* A larger request is a mistake of the file: no device has so much, and sums of such cannot wrap. */
-#define REQUEST_MAX (1ull << 48)
-
 enum slot_state { SLOT_EMPTY, SLOT_LIVE, SLOT_PENDING };
 
 struct builder {
@@ -348,7 +345,7 @@ static void look_ahead(struct builder *b)
 static bool impossible(const struct recording_event *e)
 {
 	if (e->action == REC_ALLOC || e->action == REC_OOM)
-		return e->size == 0 || e->size > REQUEST_MAX || (e->action == REC_ALLOC && e->addr > RANGE_ADDR_MAX);
+		return e->size == 0 || e->size > TAPE_REQUEST_MAX || (e->action == REC_ALLOC && e->addr > RANGE_ADDR_MAX);
 	return e->addr > RANGE_ADDR_MAX && (e->action == REC_FREE_REQUESTED || e->action == REC_FREE_COMPLETED);
 }
 

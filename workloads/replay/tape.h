@@ -30,10 +30,12 @@ struct tape_op {
 	uint32_t stream;
 	uint16_t pool;
 	uint8_t kind;                     /* enum tape_kind */
-	bool fails;               /* the driver had nothing at first, so that the cache was released */
+	bool fails;                       /* the driver had nothing at first, so that the cache was released */
 };
 
 #define TAPE_POOL_MAX (1u << 16)
+/* Bytes. A larger request is a mistake of the file: no device has so much, and sums of such cannot wrap. */
+#define TAPE_REQUEST_MAX (1ull << 48)
 #define TAPE_SLOT_NONE UINT32_MAX
 
 /* A block from before the first event. */
@@ -73,10 +75,12 @@ void start_conf(struct replay *replay);
 
 /* ---- tape.c ---- */
 
+/* The operations, and `before` but for its sizes; conf and segments are there already. */
 void tape_build(struct replay *replay);
 
 /* ---- facts.c ---- */
 
+/* Of the facts those that follow from the operations: first request, peaks, what lives when the recording ran out. */
 void facts_find(struct replay *replay);
 
 static inline bool tape_is_segment_event(uint8_t action)
@@ -89,6 +93,7 @@ static inline bool tape_is_release(uint8_t action)
 	return action == REC_SEGMENT_FREE || action == REC_SEGMENT_UNMAP;
 }
 
+/* Bytes reserved behind a segment's event, `reserved` before it. */
 static inline uint64_t tape_reserved_behind(uint64_t reserved, const struct recording_event *e)
 {
 	if (tape_is_release(e->action))

@@ -7,7 +7,6 @@
 #define SPARE_LOW (1ull << 50)
 #define SPARE_ALIGN (2ull << 20)
 #define LOOK_AHEAD 4096                   /* segment events, for a release out of turn */
-#define TOTAL_UNKNOWN (1ull << 40)
 #define TOTAL_LEAST (1ull << 30)
 
 void told_init(struct told *told, const struct replay *replay)
@@ -204,7 +203,7 @@ static int by_number(const void *pa, const void *pb)
 uint64_t told_total(const struct replay *replay)
 {
 	const struct recording *r = replay->r;
-	uint64_t *v, least = TOTAL_UNKNOWN, near = replay->facts.reserved_peak;
+	uint64_t *v, least = TOLD_TOTAL_UNKNOWN, near = replay->facts.reserved_peak;
 	size_t n = 0;
 
 	v = tm_xcalloc(replay->segment_event_n + r->segment_n + 1, sizeof *v);
@@ -222,5 +221,5 @@ uint64_t told_total(const struct replay *replay)
 			least = v[i] - v[i - 1];
 	free(v);
 	/* a little less, since pages are rounded up */
-	return least == TOTAL_UNKNOWN ? least : least / 9 * 8 - (64ull << 20);
+	return least == TOLD_TOTAL_UNKNOWN ? least : least / 9 * 8 - (64ull << 20);
 }

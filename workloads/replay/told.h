@@ -4,15 +4,18 @@
  *
  * A request may use the segment events that stand before it in the recording.
  * A call that is the next of them is a match; a release that comes later among
- * them is none, but is taken off, so that what follows can match again. Where the recording released
- * segments first, the driver had nothing: a policy that asks for memory gets
- * the same answer, until it has released them too.
+ * them is none, but is taken off, so that what follows can match again. Where
+ * the recording released segments first, the driver had nothing: a policy that
+ * asks for memory gets the same answer, until it has released them too.
  */
 #ifndef TM_TOLD_H
 #define TM_TOLD_H
 
 #include "memory/driver.h"
 #include "tape.h"
+
+/* Bytes: how large a device is taken to be where nothing tells. */
+#define TOLD_TOTAL_UNKNOWN (1ull << 40)
 
 struct told {
 	const struct replay *replay;
@@ -26,6 +29,7 @@ struct told {
 	uint64_t spare;                   /* addresses that no recording has */
 };
 
+/* The replay must outlive it. */
 void told_init(struct told *told, const struct replay *replay);
 void told_fini(struct told *told);
 /* The driver; arg of driver_told_new is the struct told. */
@@ -42,7 +46,7 @@ bool told_ignored(struct told *told);
 void told_end(struct told *told);
 /* A range that the policy starts with. */
 void told_claim(struct told *told, uint64_t addr, uint64_t bytes);
-/* Bytes of the device for which address ranges of growing segments do not run into each other. */
+/* Bytes of the device, TOLD_TOTAL_UNKNOWN at most, for which address ranges of growing segments do not run into each other. */
 uint64_t told_total(const struct replay *replay);
 
 #endif

@@ -49,9 +49,9 @@ static void owners(struct cli *cli, const struct replay_view *v, size_t file, st
 	table_column(t, "from", TABLE_TEXT);
 	json_array_foreach((json_t *)groups, i, g) {
 		double bytes = tm_json_real(g, "bytes", 0), each = tm_json_real(g, "requested", 0);
-		const char *workspace = replay_workspace(each, tm_json_real(g, "blocks", 1), streams), *frame = tm_json_str(g, "frame", NULL);
+		const char *owner = replay_owner(g, each, streams);
 
-		if (json_is_true(json_object_get(g, "before")) && !frame) {
+		if (json_is_true(json_object_get(g, "before")) && !tm_json_str(g, "frame", NULL)) {
 			before += bytes;
 			before_n += tm_json_i64(g, "blocks", 0);
 			continue;
@@ -63,7 +63,7 @@ static void owners(struct cli *cli, const struct replay_view *v, size_t file, st
 		table_real(t, bytes);
 		table_int(t, tm_json_i64(g, "blocks", 0));
 		table_real(t, each);
-		table_text(t, frame ? frame : workspace ? workspace : "(no frame recorded)");
+		table_text(t, owner ? owner : "(no frame recorded)");
 		table_row(t);
 	}
 	if (before > 0) {

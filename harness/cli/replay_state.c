@@ -50,14 +50,14 @@ static void largest(struct cli *cli, const json_t *groups, double streams, struc
 	table_column(t, "each", TABLE_BYTES);
 	table_column(t, "from", TABLE_TEXT);
 	json_array_foreach((json_t *)groups, i, g) {
-		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(tm_json_real(g, "requested", 0), tm_json_real(g, "blocks", 1), streams);
+		const char *owner = replay_owner(g, tm_json_real(g, "requested", 0), streams);
 
 		if (i == LARGEST_N)
 			break;
 		table_real(t, tm_json_real(g, "bytes", 0));
 		table_int(t, tm_json_i64(g, "blocks", 0));
 		table_real(t, tm_json_real(g, "requested", 0));
-		table_text(t, frame ? frame : workspace ? workspace : "(no frame recorded)");
+		table_text(t, owner ? owner : "(no frame recorded)");
 		table_row(t);
 	}
 	if (table_rows(t)) {

@@ -216,10 +216,10 @@ static void pinned(const json_t *list, double streams, struct tm_str *out)
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	json_array_foreach((json_t *)list, i, e) {
 		double blocks = tm_json_real(e, "blocks", 1), bytes = tm_json_real(e, "bytes", 0);
-		const char *frame = tm_json_str(e, "frame", NULL), *workspace = replay_workspace(bytes / fmax(blocks, 1), blocks, streams);
+		const char *owner = replay_owner(e, bytes / fmax(blocks, 1), streams);
 
 		tm_str_add(out, "<tr>");
-		page_cell_text(out, frame ? frame : workspace ? workspace : "no frame recorded", FRAME_N);
+		page_cell_text(out, owner ? owner : "no frame recorded", FRAME_N);
 		page_cell_count(out, blocks);
 		page_cell_bytes(out, bytes);
 		page_cell_bytes(out, tm_json_real(e, "strands", NAN));
@@ -240,7 +240,7 @@ static void places(const json_t *list, const char *name, struct tm_str *out)
 
 		if (!(tm_json_real(e, "bytes", 0) > 0))
 			continue;
-		if (pool && !json_integer_value(json_array_get(pool, 0)) && !json_integer_value(json_array_get(pool, 1)))
+		if (pool && replay_is_default_pool(pool))
 			tm_str_addf(&text, "the default %s", name);
 		else if (pool)
 			tm_str_addf(&text, "%s %lld, %lld", name, (long long)json_integer_value(json_array_get(pool, 0)),
@@ -259,7 +259,7 @@ static void stranded(const struct draw_replay_file *f, struct tm_str *out)
 {
 	static const char *const names[] = { "unused in", "bytes" };
 	const json_t *v = f->base == REPLAY_NONE ? NULL : json_object_get(f->events[f->base], "stranded");
-	char a[32], b[32];
+	char a[32], b[32], d[32];
 
 	if (!v) {
 		tm_str_add(out, "<p>Nothing was kept about the moment of the peak.</p>\n");
@@ -268,7 +268,7 @@ static void stranded(const struct draw_replay_file *f, struct tm_str *out)
 	tm_str_addf(out, "<p>With its own settings %s of the %s that were reserved at most were in no block in use; rounding inside blocks is %s more. "
 		    "A block that is alive keeps its whole segment: below, whose blocks hold how much.</p>\n",
 		    tm_size_text(tm_json_real(v, "bytes", 0), a), tm_size_text(tm_json_real(f->results[f->base], "reserved_peak", 0), b),
-		    tm_size_text(tm_json_real(v, "rounding", 0), (char[32]){ 0 }));
+		    tm_size_text(tm_json_real(v, "rounding", 0), d));
 	pinned(json_object_get(v, "pinned"), tm_json_real(f->c.recording, "streams", 1), out);
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	places(json_object_get(v, "by_stream"), "stream", out);
@@ -286,13 +286,13 @@ static void held(const struct draw_replay_file *f, struct tm_str *out)
 	page_table_head(out, names, TM_ARRAY_N(names), 1);
 	json_array_foreach(json_object_get(v, "groups"), i, g) {
 		double each = tm_json_real(g, "requested", NAN);
-		const char *frame = tm_json_str(g, "frame", NULL), *workspace = replay_workspace(each, tm_json_real(g, "blocks", 1), tm_json_real(f->c.recording, "streams", 1));
+		const char *owner = replay_owner(g, each, tm_json_real(f->c.recording, "streams", 1));
 		bool before = json_is_true(json_object_get(g, "before"));
 
 		if (tm_json_i64(g, "more", 0))
 			continue;
 		tm_str_add(out, "<tr>");
-		page_cell_text(out, frame ? frame : workspace ? workspace : before ? "before the recording began" : "no frame recorded", FRAME_N);
+		page_cell_text(out, owner ? owner : before ? "before the recording began" : "no frame recorded", FRAME_N);
 		page_cell_bytes(out, tm_json_real(g, "bytes", NAN));
 		page_cell_count(out, tm_json_real(g, "blocks", NAN));
 		page_cell_bytes(out, each);

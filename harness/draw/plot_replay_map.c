@@ -31,14 +31,13 @@ struct row { size_t n; double smallest, largest, used; bool side, private; size_
 
 static void note(struct row *r, const json_t *segment)
 {
-	const json_t *pool = json_object_get(segment, "pool");
 	double size = tm_json_real(segment, "size", 0);
 
 	r->n++;
 	r->largest = fmax(r->largest, size);
 	r->smallest = r->n == 1 ? size : fmin(r->smallest, size);
 	r->side |= tm_json_i64(segment, "stream", 0) != 0;
-	r->private |= json_integer_value(json_array_get(pool, 0)) || json_integer_value(json_array_get(pool, 1));
+	r->private |= !replay_is_default_pool(json_object_get(segment, "pool"));
 }
 
 /* "12 × 48.0 MiB", and what is not of the default stream and pool. */

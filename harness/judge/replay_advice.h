@@ -40,5 +40,10 @@ const char *replay_remark_heading(enum replay_remark_kind kind);
  * there are more than that of a size that tensors have too.
  */
 const char *replay_workspace(double requested_bytes, double blocks, double streams);
+/*
+ * Whose a group of blocks is, an entry of the worker's lists (`held`, `pinned`): its frame, else the
+ * workspace that blocks of that size are, else NULL.
+ */
+const char *replay_owner(const json_t *group, double requested_bytes, double streams);
 
 #endif

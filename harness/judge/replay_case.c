@@ -140,6 +140,11 @@ size_t replay_best(const struct replay_case *c)
 	return best;
 }
 
+bool replay_is_default_pool(const json_t *pool)
+{
+	return json_integer_value(json_array_get(pool, 0)) == 0 && json_integer_value(json_array_get(pool, 1)) == 0;
+}
+
 void replay_setting_text(const struct replay_case *c, size_t i, struct tm_str *out)
 {
 	const json_t *setting = json_array_get(c->settings, i);

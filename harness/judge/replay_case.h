@@ -58,10 +58,14 @@ size_t replay_best(const struct replay_case *c);
 #define REPLAY_CALLS_FACTOR 2.0
 /* Calls that do not matter whatever the base has: a program makes some tens while it starts. */
 #define REPLAY_CALLS_FREE 64.0
+/* Whether setting i is outside those: its driver calls are too many. */
 bool replay_is_dear(const struct replay_case *c, size_t i);
 
 /* Needs less than this share apart are called equal. */
 #define REPLAY_EQUAL_SHARE 0.005
+
+/* Of a pool of the worker's lists, [0, 0]; where it says none, too. */
+bool replay_is_default_pool(const json_t *pool);
 
 /* "expandable_segments:True", "the defaults", "its own settings": appended. */
 void replay_setting_text(const struct replay_case *c, size_t i, struct tm_str *out);

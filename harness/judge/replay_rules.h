@@ -34,9 +34,9 @@ double rule_no_setting_helps(const struct look *l, struct tm_str *out);
 double rule_use_best(const struct look *l, struct tm_str *out);
 double rule_lower_but_dear(const struct look *l, struct tm_str *out);
 double rule_neighbour(const struct look *l, struct tm_str *out);
-double rule_ran_out(const struct look *l, struct tm_str *out);
 
 /* replay_rules_why.c */
+double rule_ran_out(const struct look *l, struct tm_str *out);
 double rule_stranded(const struct look *l, struct tm_str *out);
 double rule_by_stream(const struct look *l, struct tm_str *out);
 double rule_by_pool(const struct look *l, struct tm_str *out);

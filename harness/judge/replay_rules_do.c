@@ -118,22 +118,3 @@ double rule_neighbour(const struct look *l, struct tm_str *out)
 	tm_str_add(out, " No option changes that: give each program its share (a cap, or the memory fraction), or move one of them to another card.");
 	return l->c->outside_bytes;
 }
-
-double rule_ran_out(const struct look *l, struct tm_str *out)
-{
-	const json_t *oom = replay_oom(l->c);
-	double request = tm_json_real(oom, "request", 0), live = tm_json_real(oom, "live", NAN), reserved = tm_json_real(oom, "reserved", NAN);
-	char a[32], b[32], d[32];
-
-	if (!oom)
-		return -1;
-	tm_str_addf(out, "The recording itself ran out at event %.0f, which asked for %s", tm_json_real(oom, "index", 0), tm_size_text(request, a));
-	if (look_place(oom))
-		tm_str_addf(out, " (%s)", look_place(oom));
-	if (!isnan(live) && !isnan(reserved))
-		tm_str_addf(out, " with %s live of %s reserved", tm_size_text(live, b), tm_size_text(reserved, d));
-	if (tm_json_real(oom, "device_free", -1) >= 0)
-		tm_str_addf(out, " and %s free on the device", tm_size_text(tm_json_real(oom, "device_free", 0), a));
-	tm_str_addc(out, '.');
-	return request;
-}

@@ -1,4 +1,4 @@
-/* Rules about where memory lies that cannot be used, and what is no leak. */
+/* Rules about why it ran out, where memory lies that cannot be used, and what is no leak. */
 #include "judge/replay_rules.h"
 
 #include "base/json.h"
@@ -28,9 +28,35 @@ const char *replay_workspace(double requested_bytes, double blocks, double strea
 	return NULL;
 }
 
+const char *replay_owner(const json_t *group, double requested_bytes, double streams)
+{
+	const char *frame = look_place(group);
+
+	return frame ? frame : replay_workspace(requested_bytes, tm_json_real(group, "blocks", 1), streams);
+}
+
 static double streams_of(const struct look *l)
 {
 	return tm_json_real(l->c->recording, "streams", 1);
+}
+
+double rule_ran_out(const struct look *l, struct tm_str *out)
+{
+	const json_t *oom = replay_oom(l->c);
+	double request = tm_json_real(oom, "request", 0), live = tm_json_real(oom, "live", NAN), reserved = tm_json_real(oom, "reserved", NAN);
+	char a[32], b[32], d[32];
+
+	if (!oom)
+		return -1;
+	tm_str_addf(out, "The recording itself ran out at event %.0f, which asked for %s", tm_json_real(oom, "index", 0), tm_size_text(request, a));
+	if (look_place(oom))
+		tm_str_addf(out, " (%s)", look_place(oom));
+	if (!isnan(live) && !isnan(reserved))
+		tm_str_addf(out, " with %s live of %s reserved", tm_size_text(live, b), tm_size_text(reserved, d));
+	if (tm_json_real(oom, "device_free", -1) >= 0)
+		tm_str_addf(out, " and %s free on the device", tm_size_text(tm_json_real(oom, "device_free", 0), a));
+	tm_str_addc(out, '.');
+	return request;
 }
 
 double rule_stranded(const struct look *l, struct tm_str *out)
@@ -83,11 +109,6 @@ static double largest_of(const json_t *list, size_t *at)
 	return most;
 }
 
-static bool is_default_pool(const json_t *pool)
-{
-	return json_integer_value(json_array_get(pool, 0)) == 0 && json_integer_value(json_array_get(pool, 1)) == 0;
-}
-
 double rule_by_stream(const struct look *l, struct tm_str *out)
 {
 	const json_t *list = json_object_get(l->stranded, "by_stream"), *e;
@@ -120,7 +141,7 @@ double rule_by_pool(const struct look *l, struct tm_str *out)
 	char a[32];
 
 	json_array_foreach((json_t *)list, i, e) {
-		if (is_default_pool(json_object_get(e, "pool")) || !(tm_json_real(e, "bytes", 0) > 0))
+		if (replay_is_default_pool(json_object_get(e, "pool")) || !(tm_json_real(e, "bytes", 0) > 0))
 			continue;
 		bytes += tm_json_real(e, "bytes", 0);
 		n++;

@@ -45,12 +45,15 @@ static void show_progress(void *arg, const json_t *line)
 	if (now_us - w->start_us < WAIT_US)
 		return;
 	if (w->terminal) {
-		fprintf(stderr, "\r\033[Kread %zu of %zu files, replayed %zu of %zu settings", w->files, w->v->file_n, w->results, w->total);
+		fputs("\r\033[K", stderr);
 		w->painted = true;
 	} else if (now_us - w->said_us > LINE_US) {
-		fprintf(stderr, "read %zu of %zu files, replayed %zu of %zu settings\n", w->files, w->v->file_n, w->results, w->total);
 		w->said_us = now_us;
+	} else {
+		return;
 	}
+	fprintf(stderr, "read %zu of %zu files, replayed %zu of %zu settings%s", w->files, w->v->file_n, w->results, w->total,
+		w->terminal ? "" : "\n");
 }
 
 static int ask(struct cli *cli, struct replay_view *v)
@@ -117,32 +120,31 @@ static void states(struct cli *cli, const struct replay_view *v, struct tm_str *
 			replay_state(cli, v, v->order[k], out);
 }
 
-static int compare(struct cli *cli, const struct replay_view *v, struct tm_str *out)
+/* Of a file that cannot be compared it is said why with the files. */
+static void compare(struct cli *cli, const struct replay_view *v, struct tm_str *out)
 {
 	const struct replayed *other = &v->replayed[v->other];
 
-	if (!v->shown_n || !other->recording || other->code == TM_EINPUT)
-		return 0;                         /* why is said with the files */
-	replay_against(cli, v, out);
-	return 0;
+	if (v->shown_n && other->recording && other->code != TM_EINPUT)
+		replay_against(cli, v, out);
 }
 
 static int answer(struct cli *cli, const struct replay_view *v)
 {
 	struct tm_str out = TM_STR_INIT, course = TM_STR_INIT;
-	int rc = 0;
+	int rc;
 
-	if (v->options->against)
-		rc = compare(cli, v, &out);
-	else if (cli->format == CLI_TABLE && v->shown_n) {
+	if (v->options->against) {
+		compare(cli, v, &out);
+	} else if (cli->format == CLI_TABLE && v->shown_n) {
 		replay_page(cli, v, &out);
 		states(cli, v, &out);
-	} else if (cli->format == CLI_MD)
+	} else if (cli->format == CLI_MD) {
 		replay_table(cli, v, &out);
-	else if (cli->format != CLI_TABLE)
+	} else if (cli->format != CLI_TABLE) {
 		replay_json(cli, v, &out);
-	if (!rc)
-		rc = request_answer(cli, NULL, &out);
+	}
+	rc = request_answer(cli, NULL, &out);
 	/* behind the answer, which is there then whatever comes of the file */
 	if (!rc && v->options->timeline) {
 		replay_timeline(v, &course);

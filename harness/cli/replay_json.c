@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* How a member comes about from a line of the worker. */
-enum from { COPY, BYTES_OR_NULL, SHARE };
+enum from { COPY, BYTES_OR_NULL };
 static const struct member { const char *name, *of; enum from from; } members[] = {
 	{ "events", "events", COPY },
 	{ "completes", "completes", COPY },

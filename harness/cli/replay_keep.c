@@ -60,14 +60,14 @@ static void suite(const struct replay_view *v, struct tm_str *out)
 
 static json_t *remarks_of(const struct replay_view *v, size_t file)
 {
-	struct replay_remarks r;
-	json_t *list = json_array();
-	double *caps;
 	struct tm_str headline = TM_STR_INIT;
+	json_t *list = json_array();
+	struct replay_remarks r;
+	struct replay_case c;
+	double *caps;
 
 	replay_caps(v, &caps);
-	struct replay_case c = replay_case_of(v, file, caps[0]);
-
+	c = replay_case_of(v, file, caps[0]);
 	replay_headline(&c, &headline);
 	replay_advice(&c, &r);
 	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "level", "info", "rule", "headline", "about", "",

@@ -206,7 +206,7 @@ static bool is_inert(const struct replay_view *v, size_t file, size_t i)
 	return false;
 }
 
-struct ranked { const struct replay_view *v; size_t file, at; double key; };
+struct ranked { size_t at; double key; };
 
 static int by_key(const void *a, const void *b)
 {
@@ -233,7 +233,7 @@ static size_t file_rows(struct table *t, const struct shape *sh, const struct re
 			left++;
 			continue;
 		}
-		rows[n++] = (struct ranked){ v, file, i, !v->options->sweep ? 0 : (double)v->settings[i].cap_bytes * 0x1p64 + (isnan(need) ? 0x1p63 : need) };
+		rows[n++] = (struct ranked){ i, !v->options->sweep ? 0 : (double)v->settings[i].cap_bytes * 0x1p64 + (isnan(need) ? 0x1p63 : need) };
 	}
 	qsort(rows, n, sizeof *rows, by_key);
 	for (size_t i = 0; i < n; i++)

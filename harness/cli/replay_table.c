@@ -206,14 +206,17 @@ static bool is_inert(const struct replay_view *v, size_t file, size_t i)
 	return false;
 }
 
-struct ranked { size_t at; double key; };
+/* Of a grid by cap, then by need, bytes; one whose need is not known comes last. As asked: all 0. */
+struct ranked { size_t at; double cap, need; };
 
-static int by_key(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
+	if (x->cap != y->cap)
+		return x->cap < y->cap ? -1 : 1;
+	if (x->need != y->need)
+		return x->need < y->need ? -1 : 1;
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
@@ -233,9 +236,14 @@ static size_t file_rows(struct table *t, const struct shape *sh, const struct re
 			left++;
 			continue;
 		}
-		rows[n++] = (struct ranked){ i, !v->options->sweep ? 0 : (double)v->settings[i].cap_bytes * 0x1p64 + (isnan(need) ? 0x1p63 : need) };
+		rows[n] = (struct ranked){ .at = i };
+		if (v->options->sweep) {
+			rows[n].cap = (double)v->settings[i].cap_bytes;
+			rows[n].need = isnan(need) ? INFINITY : need;
+		}
+		n++;
 	}
-	qsort(rows, n, sizeof *rows, by_key);
+	qsort(rows, n, sizeof *rows, by_rank);
 	for (size_t i = 0; i < n; i++)
 		row(t, sh, v, file, rows[i].at);
 	free(rows);

@@ -60,6 +60,9 @@ equal "$(head -1 "$TMP/out" | tr ',' '\n' | grep -c _bytes)" 9 "columns of bytes
 expect 0 tm replay "$example" --sweep
 answers "expandable_segments:True,large_segment_size_mb:40"
 answers "of the grid left out"
+# under a cap too the best comes first
+expect 0 tm replay "$example" --sweep --cap 60GiB
+equal "$(awk '/^setting/ { getline; print $1 }' "$TMP/out")" "expandable_segments:True,large_segment_size_mb:12" "the first of the grid"
 
 # as recorded: every address
 expect 0 tm replay "$example" --mode exact --format json

@@ -89,7 +89,7 @@ for part in $parts; do
 	*) say "$part" "failed: no such part" 0 ;;
 	esac
 done
-[ -f "$out/check.db" ] && "${tidemark[@]}" export $("${tidemark[@]}" --format csv query "SELECT sweep_id FROM sweep ORDER BY 1" | tail -n +2) \
+[ -f "$out/check.db" ] && "${tidemark[@]}" export $("${tidemark[@]}" --format csv query "SELECT sweep_id FROM sweep ORDER BY 1" | tail -n +2 | tr -d '\r') \
 	--out "$out/check.jsonl" >"$out/logs/export.log" 2>&1
 printf '%s\n' "${summary[@]}" | tee "$out/summary.txt"
 exit $failed

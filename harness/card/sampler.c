@@ -196,6 +196,7 @@ static void open_window(struct sampler *s)
 	s->begin_us = tm_mono_us();
 	s->has_begin_mj = nvml_energy(s->cards->nvml, card->handle, &s->begin_mj);
 	s->next_us = s->begin_us;
+	s->next_users_us = s->begin_us;
 	s->window = OPEN;
 }
 
@@ -210,8 +211,9 @@ static void close_window(struct sampler *s)
 	s->out.window_s = (double)(now_us - s->begin_us) * 1e-6;
 	if (s->gpm && now_us - s->begin_us >= GPM_MIN_US && nvml_gpm_take(s->gpm, true))
 		nvml_gpm_read(s->gpm, &s->out.activity);
-	/* a window short enough to lie between two readings has this one */
+	/* a window short enough to lie between two readings has these */
 	read_card(s, tm_mono_us());
+	read_users(s);
 	s->window = CLOSED;
 }
 

@@ -122,7 +122,7 @@ expect 20 tm plan gpt --device ./missing.yaml
 says "missing.yaml"
 sed 's/^memory:.*/memory: 40KiB/; s/^bandwidth:.*/bandwidht: 1GB\/s/' "$SOURCE/configs/devices/a100-40gb.yaml" >bad.yaml
 expect 20 tm plan gpt --device ./bad.yaml
-says "./bad.yaml:4:9: memory: 40KiB is nothing a device has; expected 64MiB to 16TiB"
+says "./bad.yaml:5:9: memory: 40KiB is nothing a device has; expected 64MiB to 16TiB"
 says "did you mean 'bandwidth'"
 sed 's/^memory:.*/memory: 64GiB/' "$SOURCE/configs/devices/a100-40gb.yaml" >mine.yaml
 expect 0 tm plan gpt -s model=gpt-tiny --device ./mine.yaml

@@ -47,7 +47,8 @@ static void test_window(void **state)
 		assert_true(s.v[SAMPLED_TEMPERATURE][i] == 41);
 	}
 	/* 500 W by the counter's own clock; the factor leaves room for a machine that stops us between two calls */
-	assert_true(s.window_s >= 0.3);
+	/* the thread that opens it may be late */
+	assert_true(s.window_s >= 0.25);
 	assert_true(s.joules / s.window_s > 250 && s.joules / s.window_s < 1000);
 	assert_true(s.activity.sm == 0.5 && s.activity.tensor == 0.25 && s.activity.dram == 0.125);
 	assert_int_equal(s.capped, s.taken);

@@ -90,24 +90,11 @@ static int add_jobs(const json_t *jobs, const char *backend, struct listener *l,
 
 /* ---- measuring --------------------------------------------------------------------- */
 
-static int print_line(json_t *line, struct tm_err *err)
-{
-	struct tm_str text = TM_STR_INIT;
-	int rc;
-
-	tm_json_canonical(line, &text);
-	tm_str_addc(&text, '\n');
-	rc = tm_write_fd(STDOUT_FILENO, text.s, text.n, err);
-	tm_str_free(&text);
-	json_decref(line);
-	return rc;
-}
-
 /* Whoever has gone away misses it: the last line, whose write is looked at, ends the program then. */
 static void told(void *arg, size_t done, size_t of)
 {
 	(void)arg;
-	print_line(json_pack("{s:s, s:I, s:I}", "e", "product", "done", (json_int_t)done, "of", (json_int_t)of), NULL);
+	tm_json_write_line(STDOUT_FILENO, json_pack("{s:s, s:I, s:I}", "e", "product", "done", (json_int_t)done, "of", (json_int_t)of), NULL);
 }
 
 /* What is allocated is measured with and given back: no policy of its own. */
@@ -136,7 +123,7 @@ static int measure(struct device *dev, const struct listener *l, struct tm_err *
 	if (!rc)
 		rc = l->tuning->measure(dev, l->notes, told, NULL, &file, err);
 	if (!rc)
-		rc = print_line(json_pack("{s:s, s:o}", "e", "file", "file", file), err);
+		rc = tm_json_write_line(STDOUT_FILENO, json_pack("{s:s, s:o}", "e", "file", "file", file), err);
 	if (mem)
 		device_stop(dev);
 	mem_free(mem);

@@ -86,27 +86,13 @@ static struct replay_setting setting_of(const json_t *s)
 
 /* ---- lines ------------------------------------------------------------------------- */
 
-/* Takes the line. */
-static int print_line(json_t *line, struct tm_err *err)
-{
-	struct tm_str text = TM_STR_INIT;
-	int rc;
-
-	tm_json_canonical(line, &text);
-	tm_str_addc(&text, '\n');
-	rc = tm_write_fd(STDOUT_FILENO, text.s, text.n, err);
-	tm_str_free(&text);
-	json_decref(line);
-	return rc;
-}
-
 static int print_refused(const char *file, const struct tm_err *why, int code, struct tm_err *err)
 {
 	json_t *line = json_pack("{s:s, s:s, s:i, s:s}", "e", "refused", "file", file, "code", -code, "text", why->text);
 
 	if (why->line)
 		answer_int(line, "line", why->line);
-	return print_line(line, err);
+	return tm_json_write_line(STDOUT_FILENO, line, err);
 }
 
 static void take_stat(void *arg, const char *name, int64_t value)
@@ -238,7 +224,7 @@ static int answer_setting(const struct question *q, const struct subject *s, con
 	rc = replay_one(q, s, &setting, q->detail || json_is_true(json_object_get(asked, "detail")), line, warnings, &why);
 	if (rc)
 		json_object_set_new(line, "refused", json_string(why.text));
-	return print_line(line, err);
+	return tm_json_write_line(STDOUT_FILENO, line, err);
 }
 
 /* ---- one file ------------------------------------------------------------------------ */
@@ -261,7 +247,7 @@ static int answer_file(const struct question *q, const char *file, struct tm_err
 		rc = print_refused(file, &why, rc, err);
 		goto out;
 	}
-	rc = print_line(answer_recording(s.r, s.replay, (double)(tm_mono_ns() - begin) * 1e-9), err);
+	rc = tm_json_write_line(STDOUT_FILENO, answer_recording(s.r, s.replay, (double)(tm_mono_ns() - begin) * 1e-9), err);
 	if (!rc && !s.replay && json_array_size(q->settings))
 		rc = print_refused(file, &why, TM_ENONE, err);
 	for (size_t i = 0; s.replay && i < json_array_size(q->settings) && !rc; i++)
@@ -280,7 +266,7 @@ int replay_command(struct tm_err *err)
 	for (size_t i = 0; i < json_array_size(q.files) && !rc; i++)
 		rc = answer_file(&q, json_string_value(json_array_get(q.files, i)), err);
 	if (!rc)
-		rc = print_line(json_pack("{s:s}", "e", "end"), err);
+		rc = tm_json_write_line(STDOUT_FILENO, json_pack("{s:s}", "e", "end"), err);
 	json_decref(q.json);
 	return rc;
 }

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -85,6 +86,19 @@ void tm_json_canonical(const json_t *v, struct tm_str *out)
 		tm_str_add(out, "null");
 		break;
 	}
+}
+
+int tm_json_write_line(int fd, json_t *v, struct tm_err *err)
+{
+	struct tm_str text = TM_STR_INIT;
+	int rc;
+
+	tm_json_canonical(v, &text);
+	tm_str_addc(&text, '\n');
+	rc = tm_write_fd(fd, text.s, text.n, err);
+	tm_str_free(&text);
+	json_decref(v);
+	return rc;
 }
 
 int tm_json_parse(const char *s, size_t n, json_t **out, struct tm_err *err)

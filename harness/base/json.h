@@ -16,6 +16,9 @@
  */
 void tm_json_canonical(const json_t *v, struct tm_str *out);
 
+/* Writes v as a line of canonical JSON to a file descriptor and drops it. TM_EIO; err may be NULL. */
+int tm_json_write_line(int fd, json_t *v, struct tm_err *err);
+
 /* Parses n bytes that are one value; duplicate keys and NUL are refused. TM_EINPUT. */
 int tm_json_parse(const char *s, size_t n, json_t **out, struct tm_err *err);
 

@@ -9,47 +9,6 @@
 
 extern const struct command command_env;
 
-static void rows(const json_t *v, const char *prefix, struct table *t);
-
-/* Cards, processes: "gpus.0.name". */
-static void numbered(const json_t *list, const char *name, struct table *t)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct tm_str prefix = TM_STR_INIT;
-
-		tm_str_addf(&prefix, "%s.%zu", name, i);
-		rows(json_array_get(list, i), prefix.s, t);
-		tm_str_free(&prefix);
-	}
-}
-
-static void rows(const json_t *v, const char *prefix, struct table *t)
-{
-	const char *key;
-	json_t *member;
-
-	json_object_foreach((json_t *)v, key, member) {
-		struct tm_str name = TM_STR_INIT, value = TM_STR_INIT;
-
-		tm_str_addf(&name, "%s%s%s", prefix, *prefix ? "." : "", key);
-		if (json_is_object(member)) {
-			rows(member, name.s, t);
-		} else if (json_is_object(json_array_get(member, 0))) {
-			numbered(member, name.s, t);
-		} else {
-			if (json_is_string(member))
-				tm_str_add(&value, json_string_value(member));
-			else
-				tm_json_canonical(member, &value);
-			table_text(t, name.s);
-			table_text(t, json_is_null(member) ? NULL : value.s);
-			table_row(t);
-		}
-		tm_str_free(&name);
-		tm_str_free(&value);
-	}
-}
-
 static int env_main(struct cli *cli, int argc, char **argv)
 {
 	struct tm_str out = TM_STR_INIT;
@@ -71,8 +30,8 @@ static int env_main(struct cli *cli, int argc, char **argv)
 
 		table_column(t, "field", TABLE_TEXT);
 		table_column(t, "value", TABLE_TEXT);
-		rows(env.json, "", t);
-		rows(env.now, "now", t);
+		table_members(t, "", env.json);
+		table_members(t, "now", env.now);
 		table_print(t, cli->format, 0, &out);
 		table_free(t);
 		if (cli->format == CLI_TABLE)

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 
 #include <stdint.h>
+#include <jansson.h>
 
 struct table;
 
@@ -32,6 +33,9 @@ void table_real(struct table *t, double v);                 /* NaN: missing */
 void table_null(struct table *t);
 void table_row(struct table *t);
 size_t table_rows(const struct table *t);
+
+/* A row of two texts for each value in a JSON object and the objects in it: "gpus.0.name" and the value (table_members.c). */
+void table_members(struct table *t, const char *prefix, const json_t *v);
 
 /* A real as people see it in a table: six digits, never fewer than the integer part has. Appended. */
 void table_real_text(double v, struct tm_str *out);

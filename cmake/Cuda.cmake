@@ -1,4 +1,4 @@
-# The CUDA device: built where a toolkit (nvcc, cuBLAS, CUPTI) and cuDNN are
+# The CUDA device: built where a toolkit (nvcc, cuBLAS) and cuDNN are
 # found. Sets TIDEMARK_HAS_CUDA and TM_CUDA_LIBS; the kernels are compiled for
 # CMAKE_CUDA_ARCHITECTURES (default: TIDEMARK_CUDA_ARCHS).
 #
@@ -40,20 +40,18 @@ set(CMAKE_FIND_LIBRARY_SUFFIXES .so)      # CUDA's libraries are shared in the p
 find_path(CUDNN_INCLUDE_DIR NAMES cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/include
 	${CUDAToolkit_BIN_DIR}/../include)
 find_library(CUDNN_LIBRARY NAMES cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_BIN_DIR}/../lib)
-find_library(CUPTI_LIBRARY NAMES cupti HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_BIN_DIR}/../extras/CUPTI/lib64)
-find_path(CUPTI_INCLUDE_DIR NAMES cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../extras/CUPTI/include)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${found_suffixes})
-foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUPTI_LIBRARY CUPTI_INCLUDE_DIR)
+foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
 	if(NOT ${part})
-		tm_cuda_missing("${part} (cuDNN and CUPTI belong to it)")
+		tm_cuda_missing("${part} (cuDNN)")
 		return()
 	endif()
 endforeach()
 
 add_library(tm_cuda INTERFACE)
-target_include_directories(tm_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${CUPTI_INCLUDE_DIR})
+target_include_directories(tm_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
 # No libcuda: what is needed of the driver is asked for when there is one.
-target_link_libraries(tm_cuda INTERFACE CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY} ${CUPTI_LIBRARY} ${CMAKE_DL_LIBS})
+target_link_libraries(tm_cuda INTERFACE CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY} ${CMAKE_DL_LIBS})
 set(TIDEMARK_HAS_CUDA ON)
 # As the device says it to people: "75, 80", or the card that "native" found.
 set(TM_CUDA_ARCHS_TEXT ${TIDEMARK_CUDA_ARCHS})

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* What is left of a sweep: never begun, cut off while running, or interrupted without another attempt. */
-#define TODO_RUNS \
+#define UNFINISHED_RUNS \
 	"(r.status IN ('pending','running') OR (r.status = 'interrupted' AND NOT EXISTS(SELECT 1 FROM run t " \
 	"WHERE t.sweep_id = r.sweep_id AND t.config_id = r.config_id AND t.rep = r.rep AND t.attempt > r.attempt)))"
 
@@ -20,7 +20,7 @@
 static int newest_resumable(struct store *st, int64_t *out, struct tm_err *err)
 {
 	int rc = db_int(st, err, out, "SELECT s.sweep_id FROM sweep s WHERE s.state IN ('open','interrupted') AND s.kind <> 'replay' "
-			"AND EXISTS(SELECT 1 FROM run r WHERE r.sweep_id = s.sweep_id AND " TODO_RUNS ") "
+			"AND EXISTS(SELECT 1 FROM run r WHERE r.sweep_id = s.sweep_id AND " UNFINISHED_RUNS ") "
 			"ORDER BY s.sweep_id DESC LIMIT 1");
 
 	if (rc == TM_ENOTFOUND)
@@ -32,7 +32,7 @@ static int load_sweep(struct store *st, int64_t id, struct store_open_sweep *out
 {
 	sqlite3_stmt *stmt;
 	int rc = db_query(st, err, &stmt, "SELECT s.uuid, s.suite, s.spec, s.owner, s.state, e.class, b.binary_sha, s.kind, s.seed, "
-			  "s.started_us, (SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND " TODO_RUNS "), "
+			  "s.started_us, (SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND " UNFINISHED_RUNS "), "
 			  "(SELECT count(*) FROM run r WHERE r.sweep_id = s.sweep_id AND r.status NOT IN ('pending','running','interrupted')), "
 			  "s.beat_us, e.json "
 			  "FROM sweep s JOIN env e USING(env_id) JOIN build b USING(build_id) WHERE s.sweep_id = ?", DB_INT(id));
@@ -106,7 +106,7 @@ static int renew(struct store *st, int64_t sweep_id, struct tm_err *err)
 	if (!rc)
 		rc = db_exec(st, err, "INSERT INTO run(sweep_id, config_id, rep, attempt, ord, status) "
 			     "SELECT r.sweep_id, r.config_id, r.rep, r.attempt + 1, r.ord, 'pending' FROM run r "
-			     "WHERE r.sweep_id = ? AND r.status = 'interrupted' AND " TODO_RUNS, DB_INT(sweep_id));
+			     "WHERE r.sweep_id = ? AND r.status = 'interrupted' AND " UNFINISHED_RUNS, DB_INT(sweep_id));
 	return rc;
 }
 

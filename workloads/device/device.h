@@ -77,42 +77,6 @@ struct device_graphs {
 	void (*drop)(struct device *dev, struct device_graph *graph);
 };
 
-/*
- * What the device did in a window, by its own records of every kernel: slows
- * a step down, so the window is one of its own behind the timed ones.
- */
-struct device_activity {
-	double busy_s;                    /* union of all intervals in which something ran */
-	uint64_t kernels, copies;
-	struct { uint64_t kernels; double seconds; } op[DEVICE_OP_N][6];   /* by operation and phase index; 6: DEVICE_PHASE_N */
-	double other_s;                   /* of what belongs to no operation: uploads, downloads */
-};
-struct device_tracing {
-	int (*begin)(struct device *dev, struct tm_err *err);
-	int (*end)(struct device *dev, struct device_activity *out, struct tm_err *err);
-};
-
-/*
- * How a library carries out its matrix products, chosen beforehand by
- * measuring and never in a run: timed choices differ from night to night, and
- * speed and bits with them. Every operation of a model that is gone through on
- * the planning device is shown to `note`; `measure` makes of what was noted
- * the file that the device reads when it is opened.
- */
-struct device_notes;
-struct device_tuning {
-	/*
-	 * Notes what this call would multiply, each kind of product once; `args` is the operation's struct, of
-	 * addresses only the alignment counts. *notes NULL: the first. Needs no device; cannot fail.
-	 */
-	void (*note)(struct device_notes **notes, enum device_op op, const void *args);
-	size_t (*noted)(const struct device_notes *notes);              /* products; NULL: 0 */
-	void (*forget)(struct device_notes *notes);                     /* NULL is fine */
-	/* Measures them, one after the other; allocates from dev->mem, after device_start. *file: the file's contents. */
-	int (*measure)(struct device *dev, const struct device_notes *notes, void (*told)(void *arg, size_t done, size_t of),
-		       void *arg, json_t **file, struct tm_err *err);
-};
-
 struct device_backend {
 	int version;
 	const char *name, *help;          /* "cpu" */
@@ -129,7 +93,6 @@ struct device_backend {
 	/* Whether the device has this type; TM_EENV with the alternatives. NULL: it has all. */
 	int (*accepts)(struct device *dev, enum dtype type, bool tf32, struct tm_err *err);
 	const struct device_graphs *graphs;     /* NULL: launch graph is refused */
-	const struct device_tracing *tracing;   /* NULL: busy time is not known */
 	/* Facts for the record, as a new JSON object: name, uuid, driver, versions of libraries, memory of the context. NULL: none. */
 	json_t *(*facts)(struct device *dev);
 	const struct device_tuning *tuning;     /* NULL: there is nothing to choose */

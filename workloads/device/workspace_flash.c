@@ -77,9 +77,9 @@ static uint64_t place(struct flash_layout *l, uint64_t bytes)
 
 static void place_library(struct flash_layout *l, uint64_t bytes)
 {
-	l->library_bytes = bytes;
-	l->library_at = place(l, bytes);
-	l->dq_sum_at = l->library_at + LIBRARY_BYTES;
+	l->cudnn_bytes = bytes;
+	l->cudnn_at = place(l, bytes);
+	l->dq_sum_at = l->cudnn_at + LIBRARY_BYTES;
 	l->beside_dq_sum_bytes = LIBRARY_BYTES;
 }
 

@@ -35,7 +35,7 @@ struct flash_pieces {
  */
 struct flash_layout {
 	struct flash_pieces pieces;
-	uint64_t library_at, library_bytes;   /* the library's own, for one piece */
+	uint64_t cudnn_at, cudnn_bytes;   /* the library's own, for one piece */
 	/* f32, the sum of dQ of one piece, and the most that is left to the library then: both lie in the block above. */
 	uint64_t dq_sum_at, beside_dq_sum_bytes;
 	uint64_t sums_at;                     /* f32, Σ dout ∘ out of a piece's rows */

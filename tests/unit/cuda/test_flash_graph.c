@@ -197,7 +197,7 @@ static void ask_forward(const struct flash_place *place, const struct question *
 {
 	struct flash_layout l = forward_layout(q);
 
-	ask_pieces(place, q, &l.pieces, FLASH_DQ_NONE, l.library_bytes);
+	ask_pieces(place, q, &l.pieces, FLASH_DQ_NONE, l.cudnn_bytes);
 }
 
 static void ask_backward(const struct flash_place *place, const struct question *q, bool its_sum)
@@ -205,9 +205,9 @@ static void ask_backward(const struct flash_place *place, const struct question 
 	struct flash_layout l = backward_layout(q);
 
 	if (q->deterministic)
-		ask_pieces(place, q, &l.pieces, FLASH_DQ_IN_ORDER, l.library_bytes);
+		ask_pieces(place, q, &l.pieces, FLASH_DQ_IN_ORDER, l.cudnn_bytes);
 	else if (its_sum)
-		ask_pieces(place, q, &l.pieces, FLASH_DQ_ITS_SUM, l.library_bytes);
+		ask_pieces(place, q, &l.pieces, FLASH_DQ_ITS_SUM, l.cudnn_bytes);
 	else
 		ask_pieces(place, q, &l.pieces, FLASH_DQ_OUR_SUM, l.beside_dq_sum_bytes);
 }

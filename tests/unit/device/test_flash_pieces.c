@@ -68,8 +68,8 @@ static void check_pieces(const struct sizes *s, const struct flash_pieces *p, bo
 static void check_places(const struct sizes *s, const struct flash_layout *l, bool backward)
 {
 	uint64_t piece = (uint64_t)(l->pieces.samples * l->pieces.heads), rows = 4 * piece * (uint64_t)s->seq;
-	uint64_t at[4] = { l->library_at, l->sums_at, l->limits_at, l->random_at };
-	uint64_t bytes[4] = { l->library_bytes, backward ? rows : 0,
+	uint64_t at[4] = { l->cudnn_at, l->sums_at, l->limits_at, l->random_at };
+	uint64_t bytes[4] = { l->cudnn_bytes, backward ? rows : 0,
 			      s->padded ? l->limits_stride * (uint64_t)l->pieces.by_sample : 0,
 			      s->p > 0 ? FLASH_RANDOM_BYTES * (uint64_t)(l->pieces.by_sample * l->pieces.by_head) : 0 };
 	uint64_t end = 0;
@@ -83,8 +83,8 @@ static void check_places(const struct sizes *s, const struct flash_layout *l, bo
 	assert_true(end <= l->bytes && l->bytes - end < 256);
 	assert_true(l->limits_stride >= 8 * (uint64_t)l->pieces.samples && l->limits_stride % 32 == 0);
 	if (backward && !s->deterministic)
-		assert_true(l->dq_sum_at == l->library_at + l->beside_dq_sum_bytes &&
-			    l->dq_sum_at + rows * (uint64_t)s->head_dim <= l->library_at + l->library_bytes);
+		assert_true(l->dq_sum_at == l->cudnn_at + l->beside_dq_sum_bytes &&
+			    l->dq_sum_at + rows * (uint64_t)s->head_dim <= l->cudnn_at + l->cudnn_bytes);
 }
 
 static void pieces_cover_a_call_and_keep_to_the_bound(void **state)

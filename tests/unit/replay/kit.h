@@ -490,4 +490,19 @@ static inline struct replay_result kit_pass(const struct replay *replay, struct 
 	return result;
 }
 
+/* An event behind the others, without frames; freed and done with at once. */
+static inline void kit_add(struct recording *r, enum recording_action action, uint64_t addr, uint64_t size)
+{
+	r->events = tm_xrealloc_n(r->events, r->event_n + 1, sizeof *r->events);
+	r->events[r->event_n++] = (struct recording_event){
+		.action = (uint8_t)action, .addr = addr, .size = size, .frames = RECORDING_NONE,
+	};
+}
+
+static inline void kit_add_free(struct recording *r, uint64_t addr, uint64_t size)
+{
+	kit_add(r, REC_FREE_REQUESTED, addr, size);
+	kit_add(r, REC_FREE_COMPLETED, addr, size);
+}
+
 #endif

@@ -5,20 +5,6 @@
 #define MIB (1ull << 20)
 #define BASE 0x7f0000000000ull
 
-static void add(struct recording *r, enum recording_action action, uint64_t addr, uint64_t size)
-{
-	r->events = tm_xrealloc_n(r->events, r->event_n + 1, sizeof *r->events);
-	r->events[r->event_n++] = (struct recording_event){
-		.action = (uint8_t)action, .addr = addr, .size = size, .frames = RECORDING_NONE,
-	};
-}
-
-static void add_free(struct recording *r, uint64_t addr, uint64_t size)
-{
-	add(r, REC_FREE_REQUESTED, addr, size);
-	add(r, REC_FREE_COMPLETED, addr, size);
-}
-
 static void add_block(struct recording *r, uint64_t size, uint64_t requested, enum recording_state state)
 {
 	struct recording_segment *s = &r->segments[r->segment_n - 1];
@@ -57,12 +43,12 @@ static struct recording *hidden_slack(bool told)
 	uint64_t tensor = BASE + 4 * MIB, behind = tensor + 79 * MIB / 16;
 
 	if (told) {
-		add(r, REC_ALLOC, behind, 3 * MIB);
-		add_free(r, behind, 3 * MIB);
+		kit_add(r, REC_ALLOC, behind, 3 * MIB);
+		kit_add_free(r, behind, 3 * MIB);
 	}
-	add_free(r, tensor, 4 * MIB);
+	kit_add_free(r, tensor, 4 * MIB);
 	/* 4 MiB and the gap behind join what was freed: best for 10 MiB */
-	add(r, REC_ALLOC, tensor, 10 * MIB);
+	kit_add(r, REC_ALLOC, tensor, 10 * MIB);
 	add_segment(r, BASE, 20 * MIB, false);
 	add_block(r, 4 * MIB, 4 * MIB, REC_ACTIVE);
 	add_block(r, 10 * MIB, 10 * MIB, REC_ACTIVE);
@@ -109,7 +95,7 @@ static void test_small_gap(void **state)
 		struct recording *r = kit_recording("");
 		struct replay *replay;
 
-		add_free(r, BASE, 15 * MIB - rest);
+		kit_add_free(r, BASE, 15 * MIB - rest);
 		add_segment(r, BASE, 20 * MIB, false);
 		add_block(r, 15 * MIB, 0, REC_INACTIVE);
 		add_block(r, 5 * MIB, 5 * MIB, REC_ACTIVE);
@@ -130,14 +116,14 @@ static void test_undo(void **state)
 	struct replay_result result;
 
 	(void)state;
-	add(r, REC_FREE_COMPLETED, BASE, 16 * MIB);
-	add_free(r, BASE + 64 * MIB, 30 * MIB);
-	add(r, REC_SEGMENT_FREE, BASE, 16 * MIB);
-	add(r, REC_SEGMENT_FREE, BASE + 64 * MIB, 30 * MIB);
-	add_free(r, BASE + 128 * MIB, 1000);
-	add(r, REC_FREE_REQUESTED, BASE + 128 * MIB + 1024, 500);
-	add(r, REC_SEGMENT_ALLOC, BASE + 256 * MIB, 40 * MIB);
-	add(r, REC_ALLOC, BASE + 256 * MIB, 40 * MIB);
+	kit_add(r, REC_FREE_COMPLETED, BASE, 16 * MIB);
+	kit_add_free(r, BASE + 64 * MIB, 30 * MIB);
+	kit_add(r, REC_SEGMENT_FREE, BASE, 16 * MIB);
+	kit_add(r, REC_SEGMENT_FREE, BASE + 64 * MIB, 30 * MIB);
+	kit_add_free(r, BASE + 128 * MIB, 1000);
+	kit_add(r, REC_FREE_REQUESTED, BASE + 128 * MIB + 1024, 500);
+	kit_add(r, REC_SEGMENT_ALLOC, BASE + 256 * MIB, 40 * MIB);
+	kit_add(r, REC_ALLOC, BASE + 256 * MIB, 40 * MIB);
 	add_segment(r, BASE + 128 * MIB, 2 * MIB, true);
 	add_block(r, 1024, 0, REC_INACTIVE);
 	add_block(r, 512, 500, REC_PENDING);
@@ -178,10 +164,10 @@ static void test_half_frees(void **state)
 		struct replay *replay;
 		struct replay_result result;
 
-		add(r, action, BASE, 12 * MIB);
-		add(r, REC_ALLOC, BASE, 12 * MIB);
-		add(r, action, BASE, 12 * MIB);
-		add(r, REC_ALLOC, BASE, 11 * MIB);
+		kit_add(r, action, BASE, 12 * MIB);
+		kit_add(r, REC_ALLOC, BASE, 12 * MIB);
+		kit_add(r, action, BASE, 12 * MIB);
+		kit_add(r, REC_ALLOC, BASE, 11 * MIB);
 		add_segment(r, BASE, 12 * MIB, false);
 		add_block(r, 12 * MIB, 11 * MIB, REC_ACTIVE);
 		replay = kit_replay(r);
@@ -204,8 +190,8 @@ static void test_no_segments(void **state)
 	struct replay_result result;
 
 	(void)state;
-	add(r, REC_ALLOC, BASE + 64 * MIB, 20 * MIB);
-	add_free(r, BASE, 12 * MIB);
+	kit_add(r, REC_ALLOC, BASE + 64 * MIB, 20 * MIB);
+	kit_add_free(r, BASE, 12 * MIB);
 	replay = kit_replay(r);
 	assert_true(replay->no_segments);
 	result = kit_pass(replay, (struct replay_setting){ .mode = REPLAY_WHAT_IF });
@@ -229,7 +215,7 @@ static void test_cap_below_start(void **state)
 	bool monotone;
 
 	(void)state;
-	add(r, REC_ALLOC, BASE, 10 * MIB);
+	kit_add(r, REC_ALLOC, BASE, 10 * MIB);
 	add_segment(r, BASE, 40 * MIB, false);
 	add_block(r, 10 * MIB, 10 * MIB, REC_ACTIVE);
 	add_block(r, 30 * MIB, 30 * MIB, REC_ACTIVE);
@@ -262,7 +248,7 @@ static void test_settings(void **state)
 	const struct conf_context ctx = { .limited = true };
 
 	(void)state;
-	add(r, REC_ALLOC, BASE, 10 * MIB);
+	kit_add(r, REC_ALLOC, BASE, 10 * MIB);
 	replay = kit_replay(r);
 	assert_string_equal(replay_conf(replay), "max_split_size_mb:64");
 	replay_free(replay);
@@ -274,7 +260,7 @@ static void test_settings(void **state)
 	assert_string_equal(replay_conf(replay), "max_split_size_mb:128,garbage_collection_threshold:0.6,roundup_power2_divisions:[1:0,2:0,4:0,8:8,16:0,32:0,64:0,128:0,256:0,512:0,1024:0,2048:0,4096:0,8192:0,16384:0,32768:0]");
 	replay_free(replay);
 	r->settings.known = false;
-	add(r, REC_SEGMENT_MAP, BASE + 640 * MIB, 20 * MIB);
+	kit_add(r, REC_SEGMENT_MAP, BASE + 640 * MIB, 20 * MIB);
 	replay = kit_replay(r);
 	assert_string_equal(replay_conf(replay), "expandable_segments:True");
 	replay_free(replay);
@@ -301,8 +287,8 @@ static void test_string_of_another_version(void **state)
 		struct replay *replay;
 
 		r->settings.max_split_size = 128 * MIB;
-		add(r, REC_SEGMENT_ALLOC, BASE, 20 * MIB);
-		add(r, REC_ALLOC, BASE, 5 * MIB);
+		kit_add(r, REC_SEGMENT_ALLOC, BASE, 20 * MIB);
+		kit_add(r, REC_ALLOC, BASE, 5 * MIB);
 		replay = kit_replay(r);
 		assert_string_equal(replay_conf(replay), "max_split_size_mb:128");
 		assert_non_null(strstr(replay_facts(replay)->conf_unread, cases[i].why));

@@ -69,31 +69,17 @@ static void test_other_settings(void **state)
 
 /* ---- by hand ----------------------------------------------------------------- */
 
-static void add(struct recording *r, enum recording_action action, uint64_t addr, uint64_t size)
-{
-	r->events = tm_xrealloc_n(r->events, r->event_n + 1, sizeof *r->events);
-	r->events[r->event_n++] = (struct recording_event){
-		.action = (uint8_t)action, .addr = addr, .size = size, .frames = RECORDING_NONE,
-	};
-}
-
-static void add_free(struct recording *r, uint64_t addr, uint64_t size)
-{
-	add(r, REC_FREE_REQUESTED, addr, size);
-	add(r, REC_FREE_COMPLETED, addr, size);
-}
-
 /* 100 MiB live and 60 MiB that came and went; then 80 MiB. */
 static struct recording *simple(void)
 {
 	struct recording *r = kit_recording("");
 
-	add(r, REC_ALLOC, 0x10000000, 100 * MIB);
-	add(r, REC_SNAPSHOT, 0, 100 * MIB);
-	add(r, REC_ALLOC, 0x20000000, 60 * MIB);
-	add_free(r, 0x20000000, 60 * MIB);
-	add(r, REC_ALLOC, 0x30000000, 80 * MIB);
-	add(r, REC_SNAPSHOT, 0, 180 * MIB);
+	kit_add(r, REC_ALLOC, 0x10000000, 100 * MIB);
+	kit_add(r, REC_SNAPSHOT, 0, 100 * MIB);
+	kit_add(r, REC_ALLOC, 0x20000000, 60 * MIB);
+	kit_add_free(r, 0x20000000, 60 * MIB);
+	kit_add(r, REC_ALLOC, 0x30000000, 80 * MIB);
+	kit_add(r, REC_SNAPSHOT, 0, 180 * MIB);
 	return r;
 }
 
@@ -174,7 +160,7 @@ static void test_markers(void **state)
 	assert_int_equal(marks[0].index, 1);
 	assert_int_equal(marks[1].active, 180 * MIB);
 	for (int i = 0; i < 20; i++)
-		add(with, REC_SNAPSHOT, 0, (uint64_t)i);
+		kit_add(with, REC_SNAPSHOT, 0, (uint64_t)i);
 	assert_int_equal(replay_markers(a, marks, 8), 8);
 	assert_int_equal(marks[0].index, 1);
 	assert_int_equal(marks[7].index, with->event_n - 1);
@@ -199,7 +185,7 @@ static void test_recorded_oom(void **state)
 	struct replay_setting setting = { .policy = "caching", .mode = REPLAY_WHAT_IF };
 
 	(void)state;
-	add(r, REC_OOM, 12345, 50 * MIB);
+	kit_add(r, REC_OOM, 12345, 50 * MIB);
 	replay = kit_replay(r);
 	facts = replay_facts(replay);
 	assert_int_equal(facts->oom_n, 1);

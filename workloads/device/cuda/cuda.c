@@ -108,7 +108,7 @@ static int cuda_open(struct device *dev, const char *arg, int threads, struct tm
 		cuda_close(dev);
 		return rc == TM_EINVALID ? rc : TM_EENV;
 	}
-	c->library_bytes = used_bytes() - c->context_bytes;
+	c->cudnn_bytes = used_bytes() - c->context_bytes;
 	return 0;
 }
 
@@ -204,7 +204,7 @@ static json_t *memory_facts(const struct cuda *c)
 
 	json_object_set_new(obj, "total", json_integer((json_int_t)c->prop.totalGlobalMem));
 	json_object_set_new(obj, "used_at_open", json_integer((json_int_t)c->context_bytes));
-	json_object_set_new(obj, "libraries", json_integer((json_int_t)c->library_bytes));
+	json_object_set_new(obj, "libraries", json_integer((json_int_t)c->cudnn_bytes));
 	return obj;
 }
 

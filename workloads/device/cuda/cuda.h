@@ -38,7 +38,7 @@ struct cuda {
 	const struct kernel_live *live;   /* device memory; NULL unless a step is being recorded */
 	int driver_version, runtime_version;      /* as 13000; driver 0: none */
 	uint64_t context_bytes;           /* taken of the card once the context was there; others' too, if they use it */
-	uint64_t library_bytes;           /* that the libraries' handles took behind it */
+	uint64_t cudnn_bytes;           /* that the libraries' handles took behind it */
 };
 
 static inline struct cuda *cuda_of(const struct device *dev)

@@ -126,7 +126,7 @@ static int choose_any_order(struct call *k, struct flash_shape *s, struct chosen
 		rc = flash_plan_add(&f->plans, f->handle, s, l->beside_dq_sum_bytes, &out->plan, err);
 	if (rc == TM_EENV) {
 		s->dq = FLASH_DQ_ITS_SUM;
-		return flash_plan_add(&f->plans, f->handle, s, l->library_bytes, &out->plan, err);
+		return flash_plan_add(&f->plans, f->handle, s, l->cudnn_bytes, &out->plan, err);
 	}
 	out->dq_sum = k->ws + l->dq_sum_at;
 	return rc;
@@ -139,11 +139,11 @@ static int choose(struct call *k, int64_t samples, int64_t heads, struct chosen 
 
 	s.batch = samples;
 	s.heads = heads;
-	*out = (struct chosen){ .workspace = k->ws + k->layout.library_at };
+	*out = (struct chosen){ .workspace = k->ws + k->layout.cudnn_at };
 	if (s.backward && s.dq != FLASH_DQ_IN_ORDER)
 		return choose_any_order(k, &s, out, err);
 	out->plan = flash_plan_find(f->plans, &s);
-	return out->plan ? 0 : flash_plan_add(&f->plans, f->handle, &s, k->layout.library_bytes, &out->plan, err);
+	return out->plan ? 0 : flash_plan_add(&f->plans, f->handle, &s, k->layout.cudnn_bytes, &out->plan, err);
 }
 
 /* ---- pieces --------------------------------------------------------------------- */

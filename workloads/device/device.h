@@ -77,6 +77,27 @@ struct device_graphs {
 	void (*drop)(struct device *dev, struct device_graph *graph);
 };
 
+/*
+ * How a library carries out its matrix products, chosen beforehand by
+ * measuring and never in a run: timed choices differ from night to night, and
+ * speed and bits with them. Every operation of a model that is gone through on
+ * the planning device is shown to `note`; `measure` makes of what was noted
+ * the file that the device reads when it is opened.
+ */
+struct device_notes;
+struct device_tuning {
+	/*
+	 * Notes what this call would multiply, each kind of product once; `args` is the operation's struct, of
+	 * addresses only the alignment counts. *notes NULL: the first. Needs no device; cannot fail.
+	 */
+	void (*note)(struct device_notes **notes, enum device_op op, const void *args);
+	size_t (*noted)(const struct device_notes *notes);              /* products; NULL: 0 */
+	void (*forget)(struct device_notes *notes);                     /* NULL is fine */
+	/* Measures them, one after the other; allocates from dev->mem, after device_start. *file: the file's contents. */
+	int (*measure)(struct device *dev, const struct device_notes *notes, void (*told)(void *arg, size_t done, size_t of),
+		       void *arg, json_t **file, struct tm_err *err);
+};
+
 struct device_backend {
 	int version;
 	const char *name, *help;          /* "cpu" */
